@@ -1,0 +1,35 @@
+"""Lossless speculative decoding for multimodal models; a table of contents that loads each name on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paceline.drafters import load_drafter
+    from paceline.generate import Answer, custom_generate, generate, stream
+    from paceline.sampling import Sampling
+    from paceline.targets import load_target
+
+__version__ = "0.1.0"
+__all__ = ["Answer", "Sampling", "custom_generate", "generate", "load_drafter", "load_target", "stream"]
+
+
+def __getattr__(name: str) -> object:
+    """The public object of that name, imported when first asked for; AttributeError for any other name."""
+    rooms = {
+        "Answer": "generate",
+        "Sampling": "sampling",
+        "custom_generate": "generate",
+        "generate": "generate",
+        "load_drafter": "drafters",
+        "load_target": "targets",
+        "stream": "generate",
+    }
+    if name not in rooms:
+        raise AttributeError(f"module 'paceline' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    return getattr(import_module(f"paceline.{rooms[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
