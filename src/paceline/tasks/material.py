@@ -1,4 +1,4 @@
-"""The picture material of the suite: concepts with their names, sprites in two styles, and who may be shown in which split."""
+"""The picture material of the suite: concepts and their names, sprites in two styles, who may be shown in which split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNSEEN_SHARE = 0.15  # share of test scenes that show held-out material, half of
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A nameable thing; `hold` says what training sees of it: both styles ("-"), one style ("one-noto", "one-fluent"), nothing ("new")."""
+    """A nameable thing; training sees both styles of it ("-"), one ("one-noto", "one-fluent") or nothing ("new")."""
 
     index: int  # place in the atlases and in the table
     name: str
@@ -32,7 +32,7 @@ class Concept:
 
     @property
     def article(self) -> str:
-        """"a" or "an"."""
+        """ "a" or "an"."""
         return "an" if self.name[0] in "aeiou" else "a"
 
     def count(self, number: int) -> str:
@@ -83,7 +83,7 @@ def draw_slice(rng: random.Random, split: Split) -> Slice:
 
 
 def draw_sprites(rng: random.Random, part: Slice, number: int, category: str | None = None) -> list[Sprite]:
-    """`number` sprites of distinct concepts; the first ones (about half) come from the held-out material when `part` is not "seen"."""
+    """`number` sprites of distinct concepts; about half are held-out material (as far as it goes) off the "seen" slice."""
     pool = _pool(part, category)
     special = [c for c in pool if c.hold != "-" and (c.hold == "new") == (part == "new")] if part != "seen" else []
     chosen = rng.sample(special, min(len(special), -(-number // 2)))

@@ -20,7 +20,7 @@ def exact(answer: str, expected: str) -> bool:
 
 
 def items_found(answer: str, items: Sequence[str]) -> int:
-    """How many items occur in the answer as whole words, in order and without overlap (the longest such subsequence)."""
+    """How many items occur in the answer as whole words, in order and without overlap (at most)."""
     stream = words(answer)
     targets = [words(item) for item in items]
     # best[k] = earliest end position in the stream after k items were found

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from paceline.tasks.scene import Exchange
 
-NUMBERS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-           "seventeen eighteen nineteen twenty").split()
+NUMBERS = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
 _FIELD = re.compile(r"\{(\w+)\}")
 _SENTENCE = re.compile(r"(^|[.?!] +)([a-z])")
 
@@ -66,9 +68,7 @@ def capital(text: str) -> str:
     return _SENTENCE.sub(lambda match: match[1] + match[2].upper(), text)
 
 
-def ask(
-    rng: random.Random, kind: str, wordings: Sequence[Wording], fields: Mapping[str, Fact | str | int]
-) -> Exchange:
+def ask(rng: random.Random, kind: str, wordings: Sequence[Wording], fields: Mapping[str, Fact | str | int]) -> Exchange:
     """An exchange in one of the wordings; the answer's items are those of the facts that it inserts."""
     return exchange(kind, rng.choice(wordings), fields)
 

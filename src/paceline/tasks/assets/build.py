@@ -2,7 +2,7 @@
 
     python -m paceline.tasks.assets.build [--material DIR]
 
-Needs `npm` on the path unless DIR already holds the unpacked packages. Overwrites noto.png and fluent.png beside this file.
+Needs `npm` unless DIR already holds the unpacked packages. Overwrites noto.png and fluent.png beside this file.
 """
 
 from __future__ import annotations
