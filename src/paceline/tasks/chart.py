@@ -1,0 +1,331 @@
+"""Chart family: bars, columns, pies and two-line panels of real country tables, every value printed (192 px)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PIL import Image, ImageDraw
+
+from paceline.tasks.lettering import Color, Face, faces, paper, write
+from paceline.tasks.listing import Listing, list_rows
+from paceline.tasks.material import draw_slice
+from paceline.tasks.scene import Exchange, Slice, Split
+from paceline.tasks.tables import UNSEEN_COUNTRIES, Row, countries
+from paceline.tasks.wording import Fact, Wording, ask, fact
+
+SIDE = 192
+SIZE = 16  # pixels per em of labels and values
+PALETTE: dict[str, Color] = {
+    "red": (214, 48, 49),
+    "blue": (33, 97, 200),
+    "green": (39, 160, 75),
+    "orange": (243, 150, 30),
+    "purple": (142, 68, 190),
+    "gray": (130, 138, 146),
+}
+SPREAD = 20  # largest ratio of two values in one chart
+MEASURES = ("life", "people", "income")  # column of the table and title of the chart
+
+READ = (
+    Listing("Read all values of the chart.", "{label} {value}", ", ", "{title} {year}: {rows}."),
+    Listing("What does the chart show?", "{label} with {value}", ", ", "{title}, {year}: {rows}."),
+    Listing("List the values of the chart in order.", "{value} for {label}", "; ", "{rows}, {title} {year}."),
+    Listing("Name each country with its value.", "{label}: {value}", "; ", "{rows}."),
+    Listing("Turn the chart into a line of text.", "{label} - {value}", ", ", "{title} {year}, {rows}."),
+    Listing("Which value belongs to which country?", "{value} to {label}", ", ", "{rows}."),
+    Listing("Give the numbers of the chart and what they belong to.", "{value} ({label})", ", ", "{rows}; {title} {year}."),
+    Listing("Copy the chart as a table.", "{label} {value}", " / ", "{title} {year} / {rows}."),
+    Listing("Describe the chart, value by value.", "{label} has {value}", " and ", "In {year} {rows}."),
+)
+FALLING = (
+    Listing("Sort the countries from the largest to the smallest value.", "{label} {value}", ", ", "{rows}."),
+    Listing("Rank the values, the highest first.", "{value} for {label}", "; ", "{rows} in {year}."),
+    Listing("Who comes first, second and so on?", "{label} with {value}", ", ", "{title} {year}: {rows}."),
+    Listing("Order the chart downward.", "{label}: {value}", "; ", "{rows}."),
+    Listing("Write the values in falling order.", "{value} ({label})", ", ", "{rows}."),
+    Listing("Start at the top value and go down.", "{label} has {value}", " then ", "{rows}."),
+    Listing("Which is the largest, and which follow?", "{label} - {value}", ", ", "{rows}."),
+    Listing("Make a list of {title} by size, large to small.", "{label} {value}", " / ", "{year} / {rows}."),
+)
+RISING = (
+    Listing("Sort the countries from the smallest to the largest value.", "{label} {value}", "; ", "{rows}."),
+    Listing("Rank the values, the lowest first.", "{value} for {label}", ", ", "{title}: {rows}."),
+    Listing("Who comes last, who is before that, and so on?", "{label} with {value}", "; ", "{rows} in {year}."),
+    Listing("Order the chart upward.", "{label}: {value}", ", ", "{rows}."),
+    Listing("Write the values in rising order.", "{value} ({label})", "; ", "{rows}."),
+    Listing("Start at the bottom value and go up.", "{label} has {value}", ", ", "{rows}."),
+    Listing("Which is the smallest, and which follow?", "{label} - {value}", "; ", "{rows}."),
+    Listing("Make a list of {title} by size, small to large.", "{label} {value}", ", ", "{year}: {rows}."),
+)
+EXTREMES = (
+    Wording(
+        "What are the largest and the smallest value, and how far apart are they?",
+        "{high} is largest with {most}, {low} smallest with {least}; they are {gap} apart.",
+    ),
+    Wording("Which country leads and which comes last?", "{high} leads with {most} and {low} comes last with {least} in {year}."),
+    Wording("Find the minimum, the maximum and the difference.", "Minimum {least}, {low}; maximum {most}, {high}; difference {gap}."),
+    Wording("Find the maximum, the minimum and the difference.", "Maximum {most}, {high}; minimum {least}, {low}; difference {gap}."),
+    Wording("How much larger is the top value than the bottom one?", "By {gap}: {most} in {high} against {least} in {low}."),
+    Wording("Subtract the smallest value from the largest.", "{most} - {least} = {gap}, {high} less {low}."),
+    Wording("Which country is lowest and which is highest?", "{low} is lowest at {least}, {high} is highest at {most}, {year}."),
+    Wording("Who has most and who has least?", "Most: {high}, {most}. Least: {low}, {least}. Gap: {gap}."),
+)
+COLORS = (
+    Listing("Which color stands for which country?", "{color} {label}, {value}", "; ", "{rows}."),
+    Listing("Go through the colors of the chart.", "{color} is {label} at {value}", ", ", "{rows}."),
+    Listing("Name the color and the value of each country.", "{label}: {color}, {value}", "; ", "{rows}."),
+    Listing("Describe every mark of the chart with its color.", "{label} {color} {value}", ", ", "{rows}."),
+    Listing("What do the colors mean?", "{color} means {label} ({value})", ", ", "{rows}."),
+    Listing("Give value, color and country in turn.", "{value} {color} {label}", "; ", "{rows}."),
+    Listing("How is each country painted, and what is its value?", "{label} in {color} {value}", ", ", "{rows}."),
+    Listing("Give country, value and color in turn.", "{label} {value} {color}", "; ", "{rows}."),
+)
+COMPARE = (
+    Wording("Compare {one} with {two}.", "{one} has {first}, {two} {second}; {more} is {gap} ahead."),
+    Wording("Is the value of {one} above that of {two}?", "{answer}: {first} against {second}, {more} leads by {gap}."),
+    Wording("Which has more, {one} or {two}?", "{more} has {gap} more: {one} {first}, {two} {second}."),
+    Wording("Which has less, {one} or {two}?", "{less} has {gap} less: {first} for {one}, {second} for {two}."),
+    Wording("What is the difference between {one} and {two}?", "The values are {first} and {second}, so {gap}; {more} is larger."),
+    Wording("Look up {one} and {two}.", "{one}: {first}. {two}: {second}. {more} is above {less} by {gap}."),
+    Wording("How far is {one} from {two}?", "{gap} apart, {first} in {one} and {second} in {two} in {year}."),
+    Wording("Say who wins, {one} or {two}.", "{more} wins in {year}, {most} to {least}, ahead by {gap}."),
+)
+SERIES = (
+    Listing("Read both lines of the chart.", "{label} {values}", "; ", "{title}, {rows}."),
+    Listing("What are the values of the two countries?", "{label}: {values}", ". ", "{rows}."),
+    Listing("List the numbers along each line.", "{values} for {label}", "; ", "{rows}."),
+    Listing("Copy the upper and the lower panel.", "{label} - {values}", " / ", "{title} / {rows}."),
+    Listing("How did the two countries develop?", "{label} went {values}", " and ", "{rows}."),
+    Listing("Give the values first, then the country, for both.", "{values}, {label}", "; ", "{rows}."),
+    Listing("Follow each line from left to right.", "{label} with {values}", ", ", "{title}: {rows}."),
+    Listing("Turn the two lines into text.", "{label} ({values})", ", ", "{rows}."),
+)
+CHANGES = (
+    Listing("How much did each country change?", "{label} {change} from {start} to {end}", ", ", "{rows}."),
+    Listing("Compare the first and the last value of each line.", "{label}: first {start}, last {end}, {change}", "; ", "{rows}."),
+    Listing("Where do the lines start and end?", "{label} at {start} and {end}", "; ", "{rows}."),
+    Listing("What is the change of each country?", "{change} for {label}, {start} to {end}", "; ", "{rows}."),
+    Listing("Give end and start of both lines.", "{label} {end} after {start}", ", ", "{rows}."),
+    Listing("By how much do the lines move?", "{label} by {change}, {start} - {end}", "; ", "{rows}."),
+    Listing("Subtract the first value from the last one.", "{end} - {start} = {change}, {label}", "; ", "{rows}."),
+    Listing("Report the start, the change and the end.", "{label} {start}, {change}, {end}", " / ", "{rows}."),
+)
+BACKWARD = (
+    Listing("Read both lines backward, from right to left.", "{label} {values}", "; ", "{rows}."),
+    Listing("List the values of each country, the latest first.", "{values} for {label}", ", ", "{rows}."),
+    Listing("Go back in time along both lines.", "{label}: {values}", ". ", "{rows}."),
+    Listing("Copy the panels from right to left.", "{label} - {values}", " / ", "{rows}."),
+    Listing("From the end to the start, what are the values?", "{label} with {values}", "; ", "{rows}."),
+    Listing("Give each line in reverse, then its name.", "{values}, {label}", "; ", "{rows}."),
+    Listing("Undo the lines step by step.", "{label} ({values})", ", ", "{rows}."),
+    Listing("Which values come last, before that, and first?", "{label} has {values}", " and ", "{rows}."),
+)
+COLUMNS = (
+    Listing("Compare the two countries year by year.", "{year}: {first} and {second}", "; ", "{top} and {bottom}, {rows}."),
+    Listing("Give the pair of values for every year.", "{year} {first} {second}", ", ", "{rows}."),
+    Listing("What does each year show, upper value first?", "{first} / {second} in {year}", ", ", "{rows}."),
+    Listing("What does each year show, lower value first?", "{second} / {first} in {year}", ", ", "{rows}."),
+    Listing("Read the chart column by column.", "{first} over {second} ({year})", ", ", "{rows}."),
+    Listing("Put {bottom} against {top}.", "{second} to {first} in {year}", "; ", "{rows}."),
+    Listing("Put {top} against {bottom}.", "{first} to {second} in {year}", "; ", "{rows}."),
+    Listing("Make a table with years, {top} and {bottom}.", "{year} {first} {second}", " / ", "{rows}."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One mark of a chart."""
+
+    label: str
+    value: int
+    color: str
+
+
+class Chart:
+    """Row bars, column bars, pies (three or four countries of one year) and two lines over three years."""
+
+    name = "chart"
+    longest_edge = SIDE
+
+    def draw(self, rng: random.Random, split: Split) -> tuple[Sequence[Image.Image], Sequence[Exchange], Slice]:
+        """One 192-px picture with four exchanges."""
+        part = draw_slice(rng, split)
+        face = rng.choice(faces(part))
+        shape = rng.choice(("rows", "rows", "columns", "pie", "lines"))
+        table = countries(split, part)
+        if shape == "lines":
+            picture, exchanges = lines(rng, countries_over_time(rng, split, part), face)
+        else:
+            picture, exchanges = snapshot(rng, shape, rng.choice(list(table)), table, part, face)
+        return [picture], exchanges, part
+
+
+def pick(rng: random.Random, rows: Sequence[Row], measure: str, part: Slice, number: int, letters: int) -> list[Row]:
+    """Up to `number` rows with distinct positive values within SPREAD and short names; "new" begins with held-out countries."""
+    chosen: list[Row] = []
+    usable = [r for r in rows if getattr(r, measure) > 0 and len(r.country) <= letters]
+    rng.shuffle(usable)
+    if part == "new":
+        usable.sort(key=lambda r: r.country not in UNSEEN_COUNTRIES)
+    for row in usable:
+        values = {getattr(c, measure) for c in chosen}
+        value = getattr(row, measure)
+        if len(chosen) < number and value not in values and max(values | {value}) <= SPREAD * min(values | {value}):
+            chosen.append(row)
+    rng.shuffle(chosen)
+    return chosen
+
+
+def snapshot(
+    rng: random.Random, shape: str, year: int, table: dict[int, tuple[Row, ...]], part: Slice, face: Face
+) -> tuple[Image.Image, list[Exchange]]:
+    """A chart of one measure in one year."""
+    measure = rng.choice(MEASURES if shape != "pie" else ("people", "income"))
+    rows = pick(rng, table[year], measure, part, rng.choice((3, 4, 4)), 8 if shape == "rows" else 5)
+    colors = rng.sample(list(PALETTE), len(rows))
+    bars = [Bar(r.country, getattr(r, measure), c) for r, c in zip(rows, colors, strict=True)]
+    draw = {"rows": draw_rows, "columns": draw_columns, "pie": draw_pie}[shape]
+    return draw(rng, bars, f"{measure} {year}", face), bar_exchanges(rng, bars, {"title": measure, "year": fact(year)})
+
+
+def bar_exchanges(rng: random.Random, bars: Sequence[Bar], frame: dict[str, Fact | str | int]) -> list[Exchange]:
+    """Reading, sorting, extremes or comparison, and colors."""
+    fields = [{"label": fact(b.label), "value": fact(b.value), "color": fact(b.color)} for b in bars]
+    ranked = sorted(fields, key=lambda f: int(f["value"].text))
+    low, high = ranked[0], ranked[-1]
+    gap = int(high["value"].text) - int(low["value"].text)
+    extremes = {"high": high["label"], "most": high["value"], "low": low["label"], "least": low["value"], "gap": fact(gap)}
+    order = ("falling", FALLING, ranked[::-1]) if rng.random() < 0.5 else ("rising", RISING, ranked)
+    return [
+        list_rows(rng, "read", READ, fields, frame),
+        list_rows(rng, *order, frame),
+        ask(rng, "extremes", EXTREMES, {**frame, **extremes}),
+        list_rows(rng, "colors", COLORS, fields, frame),
+        compare(rng, bars, frame),
+    ]
+
+
+def compare(rng: random.Random, bars: Sequence[Bar], frame: dict[str, Fact | str | int]) -> Exchange:
+    """Two of the marks, named in the question, against each other."""
+    one, two = rng.sample(list(bars), 2)
+    more, less = (one, two) if one.value > two.value else (two, one)
+    fields = {"one": one.label, "two": two.label, "more": fact(more.label), "less": fact(less.label)}
+    values = {"first": fact(one.value), "second": fact(two.value), "most": fact(more.value), "least": fact(less.value)}
+    outcome = {"gap": fact(more.value - less.value), "answer": fact("yes" if one is more else "no")}
+    return ask(rng, "compare", COMPARE, {**frame, **fields, **values, **outcome})
+
+
+def countries_over_time(rng: random.Random, split: Split, part: Slice) -> tuple[str, list[int], list[tuple[str, list[int]]]]:
+    """A measure, three years and two countries with their values; val and test chart every year but other pairs of rows."""
+    table = countries(split, part) if split == "train" else {**countries("train", part), **countries(split, part)}
+    own = list(countries(split, part))
+    years = {rng.choice(own)}
+    while len(years) < 3:
+        years.add(rng.choice(list(table)))
+    measure = rng.choice(MEASURES)
+    picked = pick(rng, table[min(years)], measure, part, 2, 8)
+    series = []
+    for row in picked:
+        values = [getattr(r, measure) for y in sorted(years) for r in table[y] if r.country == row.country]
+        series.append((row.country, values))
+    return measure, sorted(years), series
+
+
+def lines(
+    rng: random.Random, data: tuple[str, list[int], list[tuple[str, list[int]]]], face: Face
+) -> tuple[Image.Image, list[Exchange]]:
+    """Two panels, one country each, with three labelled points."""
+    measure, years, series = data
+    frame: dict[str, Fact | str | int] = {"title": measure, "top": series[0][0], "bottom": series[1][0]}
+    forward = [{"label": fact(name), "values": run(values)} for name, values in series]
+    backward = [{"label": fact(name), "values": run(values[::-1])} for name, values in series]
+    ends = [{"label": fact(n), "start": fact(v[0]), "end": fact(v[-1]), "change": fact(v[-1] - v[0])} for n, v in series]
+    pairs = [
+        {"year": fact(y), "first": fact(a), "second": fact(b)} for y, a, b in zip(years, series[0][1], series[1][1], strict=True)
+    ]
+    exchanges = [
+        list_rows(rng, "series", SERIES, forward, frame),
+        list_rows(rng, "backward", BACKWARD, backward, frame),
+        list_rows(rng, "changes", CHANGES, ends, frame),
+        list_rows(rng, "years", COLUMNS, pairs, frame),
+    ]
+    return draw_lines(rng, measure, years, series, face), exchanges
+
+
+def run(values: Sequence[int]) -> Fact:
+    """Numbers in a row as one fact with one item each."""
+    return Fact(", ".join(map(str, values)), tuple(map(str, values)))
+
+
+def canvas_with_title(rng: random.Random, title: str, face: Face) -> tuple[Image.Image, ImageDraw.ImageDraw, Color]:
+    """A sheet with the title on its first line."""
+    canvas, ink = paper(rng, SIDE, SIDE)
+    draw = ImageDraw.Draw(canvas)
+    write(draw, 8, 22, title, face, SIZE + 2, ink)
+    return canvas, draw, ink
+
+
+def draw_rows(rng: random.Random, bars: Sequence[Bar], title: str, face: Face) -> Image.Image:
+    """Lying bars: label left, bar from the middle, value flush right."""
+    canvas, draw, ink = canvas_with_title(rng, title, face)
+    top = max(b.value for b in bars)
+    for i, bar in enumerate(bars):
+        y = 40 + i * 38
+        write(draw, 8, y + 20, bar.label, face, SIZE, ink)
+        draw.rectangle((98, y + 4, 98 + max(2, round(48 * bar.value / top)), y + 24), fill=PALETTE[bar.color])
+        write(draw, SIDE - 6, y + 20, str(bar.value), face, SIZE, ink, "rs")
+    return canvas
+
+
+def draw_columns(rng: random.Random, bars: Sequence[Bar], title: str, face: Face) -> Image.Image:
+    """Standing bars with the value on top and the label below."""
+    canvas, draw, ink = canvas_with_title(rng, title, face)
+    top, pitch = max(b.value for b in bars), SIDE // len(bars)
+    for i, bar in enumerate(bars):
+        x, height = i * pitch + pitch // 2, max(2, round(88 * bar.value / top))
+        draw.rectangle((x - 13, 164 - height, x + 13, 164), fill=PALETTE[bar.color])
+        write(draw, x, 160 - height, str(bar.value), face, SIZE, ink, "ms")
+        write(draw, x, 182, bar.label, face, SIZE - 1, ink, "ms")
+    draw.line((4, 165, SIDE - 4, 165), fill=ink, width=1)
+    return canvas
+
+
+def draw_pie(rng: random.Random, bars: Sequence[Bar], title: str, face: Face) -> Image.Image:
+    """A pie in the right half, its legend with the values in the left half."""
+    canvas, draw, ink = canvas_with_title(rng, title, face)
+    total, angle = sum(b.value for b in bars), -90.0
+    for i, bar in enumerate(bars):
+        sweep = 360 * bar.value / total
+        draw.pieslice((106, 64, 184, 142), angle, angle + sweep, fill=PALETTE[bar.color], outline=(255, 255, 255))
+        angle += sweep
+        y = 48 + i * 34
+        draw.rectangle((6, y + 2, 16, y + 16), fill=PALETTE[bar.color])
+        write(draw, 21, y + 15, bar.label, face, SIZE - 1, ink)
+        write(draw, 98, y + 15, str(bar.value), face, SIZE - 1, ink, "rs")
+    return canvas
+
+
+def draw_lines(
+    rng: random.Random, measure: str, years: Sequence[int], series: Sequence[tuple[str, list[int]]], face: Face
+) -> Image.Image:
+    """Two panels of 96 px: country and measure (years below the second) over a line with its values."""
+    canvas, ink = paper(rng, SIDE, SIDE)
+    draw = ImageDraw.Draw(canvas)
+    colors = rng.sample(list(PALETTE), 2)
+    xs = [32, 96, 160]
+    for k, (name, values) in enumerate(series):
+        base = 84 * k
+        write(draw, 8, base + 19, name, face, SIZE, ink)
+        if k == 0:
+            write(draw, SIDE - 6, base + 19, measure, face, SIZE, ink, "rs")
+        low, spread = min(values), max(1, max(values) - min(values))
+        points = [(x, base + 72 - round(22 * (v - low) / spread)) for x, v in zip(xs, values, strict=True)]
+        draw.line(points, fill=PALETTE[colors[k]], width=3)
+        for (x, y), value in zip(points, values, strict=True):
+            draw.ellipse((x - 4, y - 4, x + 4, y + 4), fill=PALETTE[colors[k]])
+            write(draw, x, y - 8, str(value), face, SIZE, ink, "ms")
+    for x, year in zip(xs, years, strict=True):
+        write(draw, x, SIDE - 6, str(year), face, SIZE - 1, ink, "ms")
+    return canvas
