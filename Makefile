@@ -33,7 +33,7 @@ test: $(STAMP) ## the whole suite; JOBS=n workers of one thread each
 check: $(STAMP) ## lint, format, types of the core, architecture, quick laws: under two minutes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(QUIET) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" tests/laws tests/test_architecture.py tests/test_docs.py
 
 docs: $(STAMP) ## write docs/reference from the code, then check every link and command in the docs
