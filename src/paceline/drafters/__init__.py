@@ -1,0 +1,24 @@
+"""Drafters: one file a method, shelved by level. This table is the only place that knows their names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+METHODS: Mapping[str, str] = MappingProxyType({
+    "none": "paceline.drafters.free.none:NoDraft",
+    "lookup": "paceline.drafters.free.lookup:Lookup",
+    "lm": "paceline.drafters.ar.lm:SmallLM",
+})  # fmt: skip
+
+
+def method(name: str) -> Any:
+    """The class of a method, imported on use. Raises UsageError for an unknown name, with the nearest one."""
+    from paceline.errors import unknown
+
+    if name not in METHODS:
+        raise unknown("drafting method", name, METHODS)
+    module, _, attribute = METHODS[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

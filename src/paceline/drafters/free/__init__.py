@@ -1,0 +1,1 @@
+"""Level 0: drafters that need no training."""
