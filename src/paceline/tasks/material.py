@@ -1,4 +1,4 @@
-"""The picture material of the suite: concepts and their names, sprites in two styles, who may be shown in which split."""
+"""The picture material of the suite: concepts, their sprites in two styles, and who may be shown in which split."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def draw_slice(rng: random.Random, split: Split) -> Slice:
 
 
 def draw_sprites(rng: random.Random, part: Slice, number: int, category: str | None = None) -> list[Sprite]:
-    """`number` sprites of distinct concepts; about half are held-out material (as far as it goes) off the "seen" slice."""
+    """`number` sprites of distinct concepts, about half of them (as far as it goes) held-out material off the "seen" slice."""
     pool = _pool(part, category)
     special = [c for c in pool if c.hold != "-" and (c.hold == "new") == (part == "new")] if part != "seen" else []
     chosen = rng.sample(special, min(len(special), -(-number // 2)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from PIL import Image
 
@@ -235,7 +236,7 @@ def _path(rng: random.Random, grid: Grid) -> Exchange:
     question, item, separator, answer = rng.choice(PATHS)
     stops = rng.sample(single, min(len(single), rng.choice((4, 5, 6))))
     legs = []
-    for (here, _), (there, concept) in zip(stops, stops[1:], strict=False):
+    for (here, _), (there, concept) in pairwise(stops):
         legs.append(glued(item, moves=_moves(there // 3 - here // 3, there % 3 - here % 3), name=fact(concept.name)))
     names = [f"the {concept.name}" for _, concept in stops[1:]]
     fields = {"start": stops[0][1].name, "stops": joined(names, ", then ").text, "all": joined(legs, separator)}
