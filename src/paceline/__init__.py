@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paceline.drafters import load_drafter
-    from paceline.generate import Answer, custom_generate, generate, stream
+    from paceline.answer import Answer, custom_generate, generate, stream
+    from paceline.loading import load_drafter
     from paceline.sampling import Sampling
     from paceline.targets import load_target
 
@@ -18,13 +18,13 @@ __all__ = ["Answer", "Sampling", "custom_generate", "generate", "load_drafter", 
 def __getattr__(name: str) -> object:
     """The public object of that name, imported when first asked for; AttributeError for any other name."""
     rooms = {
-        "Answer": "generate",
+        "Answer": "answer",
         "Sampling": "sampling",
-        "custom_generate": "generate",
-        "generate": "generate",
-        "load_drafter": "drafters",
+        "custom_generate": "answer",
+        "generate": "answer",
+        "load_drafter": "loading",
         "load_target": "targets",
-        "stream": "generate",
+        "stream": "answer",
     }
     if name not in rooms:
         raise AttributeError(f"module 'paceline' has no attribute {name!r}; it offers {', '.join(__all__)}")
