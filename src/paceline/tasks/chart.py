@@ -40,22 +40,22 @@ READ = (
     Listing("Describe the chart, value by value.", "{label} has {value}", " and ", "In {year} {rows}."),
 )
 FALLING = (
-    Listing("Sort the countries from the largest to the smallest value.", "{label} {value}", ", ", "{rows}."),
+    Listing("Sort the countries from the largest to the smallest value.", "{label} {value}", ", ", "{title} {year}: {rows}."),
     Listing("Rank the values, the highest first.", "{value} for {label}", "; ", "{rows} in {year}."),
     Listing("Who comes first, second and so on?", "{label} with {value}", ", ", "{title} {year}: {rows}."),
-    Listing("Order the chart downward.", "{label}: {value}", "; ", "{rows}."),
-    Listing("Write the values in falling order.", "{value} ({label})", ", ", "{rows}."),
+    Listing("Order the chart downward.", "{label}: {value}", "; ", "{rows}; {title} {year}."),
+    Listing("Write the values in falling order.", "{value} ({label})", ", ", "{title} {year}: {rows}."),
     Listing("Start at the top value and go down.", "{label} has {value}", " then ", "{rows}."),
-    Listing("Which is the largest, and which follow?", "{label} - {value}", ", ", "{rows}."),
+    Listing("Which is the largest, and which follow?", "{label} - {value}", ", ", "{title} {year}: {rows}."),
     Listing("Make a list of {title} by size, large to small.", "{label} {value}", " / ", "{year} / {rows}."),
 )
 RISING = (
-    Listing("Sort the countries from the smallest to the largest value.", "{label} {value}", "; ", "{rows}."),
+    Listing("Sort the countries from the smallest to the largest value.", "{label} {value}", "; ", "{rows}; {title} {year}."),
     Listing("Rank the values, the lowest first.", "{value} for {label}", ", ", "{title}: {rows}."),
     Listing("Who comes last, who is before that, and so on?", "{label} with {value}", "; ", "{rows} in {year}."),
-    Listing("Order the chart upward.", "{label}: {value}", ", ", "{rows}."),
-    Listing("Write the values in rising order.", "{value} ({label})", "; ", "{rows}."),
-    Listing("Start at the bottom value and go up.", "{label} has {value}", ", ", "{rows}."),
+    Listing("Order the chart upward.", "{label}: {value}", ", ", "{title} {year}: {rows}."),
+    Listing("Write the values in rising order.", "{value} ({label})", "; ", "{rows}; {title} {year}."),
+    Listing("Start at the bottom value and go up.", "{label} has {value}", ", ", "{title} {year}: {rows}."),
     Listing("Which is the smallest, and which follow?", "{label} - {value}", "; ", "{rows}."),
     Listing("Make a list of {title} by size, small to large.", "{label} {value}", ", ", "{year}: {rows}."),
 )
@@ -74,12 +74,12 @@ EXTREMES = (
 )
 COLORS = (
     Listing("Which color stands for which country?", "{color} {label}, {value}", "; ", "{rows}."),
-    Listing("Go through the colors of the chart.", "{color} is {label} at {value}", ", ", "{rows}."),
+    Listing("Go through the colors of the chart.", "{color} is {label} at {value}", ", ", "{title} {year}: {rows}."),
     Listing("Name the color and the value of each country.", "{label}: {color}, {value}", "; ", "{rows}."),
-    Listing("Describe every mark of the chart with its color.", "{label} {color} {value}", ", ", "{rows}."),
-    Listing("What do the colors mean?", "{color} means {label} ({value})", ", ", "{rows}."),
+    Listing("Describe every mark of the chart with its color.", "{label} {color} {value}", ", ", "{title} {year}: {rows}."),
+    Listing("What do the colors mean?", "{color} means {label} ({value})", ", ", "{title} {year}: {rows}."),
     Listing("Give value, color and country in turn.", "{value} {color} {label}", "; ", "{rows}."),
-    Listing("How is each country painted, and what is its value?", "{label} in {color} {value}", ", ", "{rows}."),
+    Listing("How is each country painted, and what is its value?", "{label} in {color} {value}", ", ", "{title} {year}: {rows}."),
     Listing("Give country, value and color in turn.", "{label} {value} {color}", "; ", "{rows}."),
 )
 COMPARE = (
@@ -183,7 +183,7 @@ def snapshot(
 ) -> tuple[Image.Image, list[Exchange]]:
     """A chart of one measure in one year."""
     measure = rng.choice(MEASURES if shape != "pie" else ("people", "income"))
-    rows = pick(rng, table[year], measure, part, rng.choice((3, 4, 4)), 8 if shape == "rows" else 5)
+    rows = pick(rng, table[year], measure, part, rng.choice((3, 4, 4, 4)), 8 if shape == "rows" else 5)
     colors = rng.sample(list(PALETTE), len(rows))
     bars = [Bar(r.country, getattr(r, measure), c) for r, c in zip(rows, colors, strict=True)]
     draw = {"rows": draw_rows, "columns": draw_columns, "pie": draw_pie}[shape]

