@@ -17,12 +17,12 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"core"}),
     frozenset({"couplings", "sampling", "conditioning", "hf"}),
     frozenset({"targets", "drafters"}),
-    frozenset({"answer", "trace", "loading", "identity"}),
+    frozenset({"answer", "bridge", "trace", "loading", "identity"}),
     frozenset({"bench", "diagnose", "train", "search", "export", "serve"}),
     frozenset({"cli"}),
 )
 STRANGERS = ({"targets", "drafters"},)  # never import each other, in either direction
-CORE = frozenset("law dice tree core couplings sampling clock conditioning answer trace identity".split())
+CORE = frozenset("law dice tree core couplings sampling clock conditioning answer bridge trace identity".split())
 MODEL_FAMILIES = frozenset(
     "idefics3 smolvlm llava pixtral mistral3 internvl qwen qwen2 qwen3 gemma gemma3 llama janus lumina".split()
 )

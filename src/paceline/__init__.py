@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paceline.answer import Answer, custom_generate, generate, stream
+    from paceline.answer import Answer, generate, stream
+    from paceline.bridge import custom_generate
     from paceline.loading import load_drafter
     from paceline.sampling import Sampling
     from paceline.targets import load_target
@@ -20,7 +21,7 @@ def __getattr__(name: str) -> object:
     rooms = {
         "Answer": "answer",
         "Sampling": "sampling",
-        "custom_generate": "answer",
+        "custom_generate": "bridge",
         "generate": "answer",
         "load_drafter": "loading",
         "load_target": "targets",
