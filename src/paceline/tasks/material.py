@@ -83,7 +83,7 @@ def draw_slice(rng: random.Random, split: Split) -> Slice:
 
 
 def draw_sprites(rng: random.Random, part: Slice, number: int, category: str | None = None) -> list[Sprite]:
-    """`number` sprites of distinct concepts, about half of them (as far as it goes) held-out material off the "seen" slice."""
+    """`number` sprites of distinct concepts; off the "seen" slice about half of them are held-out material."""
     pool = _pool(part, category)
     special = [c for c in pool if c.hold != "-" and (c.hold == "new") == (part == "new")] if part != "seen" else []
     chosen = rng.sample(special, min(len(special), -(-number // 2)))
