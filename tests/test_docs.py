@@ -1,4 +1,4 @@
-"""What the documents claim is true as far as a machine can tell: links, paths, commands, options, make targets, names."""
+"""What the documents claim holds as far as a machine can tell: links, paths, commands, options, make targets, names."""
 
 from __future__ import annotations
 
