@@ -1,0 +1,1 @@
+"""Stock transformers decoders behind the target protocol: caches, masks, sessions, packed linears."""

@@ -1,0 +1,178 @@
+"""Where things are in a stock model, what masks it takes and how it ends: found once, when it is loaded."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
+
+from paceline.errors import UsageError
+from paceline.hf.masks import FULL, SLIDING, Mask, Masks
+from paceline.hf.recurrent import RecurrentLayer
+
+RECURRENT = ("linear_attention", "conv")
+
+
+@dataclass(frozen=True)
+class Body:
+    """A model seen as: embeddings, decoder layers, a final norm and a head. Holds no state of any conversation."""
+
+    model: PreTrainedModel
+    decoder: nn.Module
+    layers: nn.ModuleList
+    head: Callable[[Tensor], Tensor] | None  # hidden [..., H] -> logits [..., V]; None: ask the whole class
+    window: int | None  # of sliding layers
+    kinds: tuple[str, ...]  # layer types, where the decoder wants one mask for each
+    recurrent: tuple[int, ...]  # layers whose state cannot be cropped
+    mrope: bool  # positions are triples, and the class keeps an offset after prefill
+    vision: tuple[nn.Module, ...] = ()
+
+    @staticmethod
+    def of(model: PreTrainedModel, vision: tuple[nn.Module, ...] = ()) -> Body:
+        """Look the model over. Raises UsageError for layers, attention or caches that cannot be driven exactly."""
+        decoder = model.get_decoder()
+        config = model.config.get_text_config(decoder=True)
+        types = get_layer_types_and_kwargs(config)[0]
+        known = {FULL, SLIDING, "dummy", *RECURRENT}
+        if strange := sorted(set(types) - known):
+            raise UsageError(
+                f"{type(model).__name__} has layers of kind {', '.join(strange)}; paceline drives "
+                f"{', '.join(sorted(known - {'dummy'}))}"
+            )
+        if config._attn_implementation not in ("sdpa", "eager"):
+            raise UsageError(
+                f"attention {config._attn_implementation!r} takes no block masks; load the model with "
+                "attn_implementation='sdpa' or 'eager'"
+            )
+        mixed = SLIDING in types and getattr(config, "layer_types", None) is not None
+        rope = getattr(config, "rope_parameters", None) or {}
+        body = Body(
+            model,
+            decoder,
+            decoder.layers,
+            None,
+            window=config.sliding_window if SLIDING in types else None,
+            kinds=(FULL, SLIDING) if mixed else (),
+            recurrent=tuple(i for i, kind in enumerate(types) if kind in RECURRENT),
+            mrope="mrope_section" in rope,
+            vision=vision,
+        )
+        return Body(**{**vars(body), "head": _head(body)})
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.layers[0].parameters().__next__().dtype
+
+    def masks(self) -> Masks:
+        """A mask maker for one session."""
+        return Masks(self.dtype, self.window, self.kinds)
+
+    def cache(self) -> DynamicCache:
+        """An empty cache for the prefill of one row: full layers for all attention, so that nothing is forgotten."""
+        cache = DynamicCache()
+        if self.recurrent:
+            count = len(self.layers)
+            cache.layers = [RecurrentLayer() if i in self.recurrent else DynamicLayer() for i in range(count)]
+        return cache
+
+    def forward(
+        self, block: Tensor, mask: Mask, position: Tensor, cache: object, layers: tuple[int, ...] = ()
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits [B, n, V] and, side by side, the asked-for layers [B, n, F]. block, position: [B, n] int64."""
+        if self.mrope:
+            position = position[None].expand(3, -1, -1)
+        with self.tapped(layers) as seen:
+            if self.head is not None:
+                out = self.decoder(
+                    input_ids=block, attention_mask=mask, position_ids=position, cache=cache, use_cache=True
+                )
+                seen[len(self.layers)] = out.last_hidden_state
+                logits = self.head(out.last_hidden_state)
+            else:
+                with self.last(seen):
+                    logits = self.model(
+                        input_ids=block, attention_mask=mask, position_ids=position, cache=cache, use_cache=True
+                    ).logits
+        return logits, torch.cat([seen[k] for k in layers], -1) if layers else None
+
+    @contextmanager
+    def tapped(self, layers: tuple[int, ...]) -> Iterator[dict[int, Tensor]]:
+        """Hooks that live for one forward: layer id k (0 embeddings … L - 1) -> hidden states [B, n, H]."""
+        seen: dict[int, Tensor] = {}
+
+        def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            seen[0] = args[0] if args else kwargs["hidden_states"]
+
+        def leave(k: int) -> Callable[[nn.Module, object, Any], None]:
+            def hook(_: nn.Module, __: object, out: Any) -> None:
+                seen[k] = out[0] if isinstance(out, tuple) else out
+
+            return hook
+
+        handles = [self.layers[k - 1].register_forward_hook(leave(k)) for k in layers if 0 < k < len(self.layers)]
+        if 0 in layers:
+            handles.append(self.layers[0].register_forward_pre_hook(enter, with_kwargs=True))
+        try:
+            yield seen
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    @contextmanager
+    def last(self, seen: dict[int, Tensor]) -> Iterator[None]:
+        def hook(_: nn.Module, __: object, out: Any) -> None:
+            seen[len(self.layers)] = out.last_hidden_state
+
+        handle = self.decoder.register_forward_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+@contextmanager
+def unchanged(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """The inner model, whose `rope_deltas` start empty and are put back: some classes leave a request's state there."""
+    inner = getattr(model, "model", model)
+    before = getattr(inner, "rope_deltas", None)
+    if hasattr(inner, "rope_deltas"):
+        inner.rope_deltas = None
+    try:
+        yield inner
+    finally:
+        if hasattr(inner, "rope_deltas"):
+            inner.rope_deltas = before
+
+
+def takes(model: PreTrainedModel, name: str) -> bool:
+    """Whether the class's forward has an argument of this name."""
+    return name in inspect.signature(type(model).forward).parameters
+
+
+@torch.inference_mode()
+def _head(body: Body) -> Callable[[Tensor], Tensor] | None:
+    """What turns the decoder's output into the class's own logits, found by comparing bits on one token."""
+    model, config = body.model, body.model.config.get_text_config(decoder=True)
+    project = model.get_output_embeddings()
+    if project is None:
+        return None
+    seen: dict[int, Tensor] = {}
+    with unchanged(model), body.last(seen):
+        wanted = model(input_ids=torch.ones(1, 1, dtype=torch.long, device=model.device), use_cache=False).logits
+    hidden = seen[len(body.layers)]
+    cap = getattr(config, "final_logit_softcapping", None)
+
+    def capped(hidden: Tensor) -> Tensor:
+        return torch.tanh(project(hidden) / cap) * cap
+
+    for head in (project, capped) if cap else (project,):
+        if torch.equal(head(hidden), wanted):
+            return head
+    return None

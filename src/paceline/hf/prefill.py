@@ -1,0 +1,107 @@
+"""Reading prompts: each row alone and through the class's own forward, then all rows side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from transformers.cache_utils import Cache
+
+from paceline.clock import Clock
+from paceline.core import Context, Needs, Pass, Prompt
+from paceline.errors import UsageError
+from paceline.hf.body import Body, takes, unchanged
+from paceline.hf.session import Session
+from paceline.hf.slots import Slots
+
+ROWS = ("attention_mask",)  # inputs of a processor that say nothing about a batch of one
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one prompt left behind."""
+
+    cache: Cache
+    logits: Tensor  # [V]; what follows the prompt
+    embeddings: Tensor | None  # [S, H]
+    features: Tensor | None  # [S, F]
+    offset: Tensor | None  # [1]; from sequence index to position
+
+
+@torch.inference_mode()
+def open_session(
+    body: Body, prompts: Sequence[Prompt], needs: Needs, image_ids: Sequence[int], clock: Clock
+) -> tuple[Session, Context, Pass]:
+    """Read the prompts; each row's last token stays uncommitted. Raises UsageError for needs that cannot be met."""
+    wrong = [k for k in needs.layers if not 0 <= k <= len(body.layers)]
+    if wrong:
+        raise UsageError(f"layers {wrong} asked for; this target has 0 (embeddings) to {len(body.layers)} (its last)")
+    if needs.scores:
+        raise UsageError("received attention scores are not offered by this target yet")
+    read = [_read(body, prompt, needs, clock) for prompt in prompts]
+    sizes = [len(prompt.ids) for prompt in prompts]
+    slots = Slots.of([row.cache for row in read], sizes)
+    offsets = [row.offset for row in read if row.offset is not None]
+    session = Session(body, needs.layers, slots, [n - 1 for n in sizes], torch.stack(offsets) if offsets else None)
+    seen = Pass(
+        torch.stack([row.logits for row in read])[:, None],
+        torch.stack([row.features[-1] for row in read])[:, None] if needs.layers else None,
+    )
+    return session, _context(body, prompts, read, needs, image_ids), seen
+
+
+def _context(
+    body: Body, prompts: Sequence[Prompt], read: Sequence[Reading], needs: Needs, image_ids: Sequence[int]
+) -> Context:
+    device = body.model.device
+    ids = pad_sequence([prompt.ids.to(device) for prompt in prompts], batch_first=True, padding_value=-1)
+    image = torch.isin(ids, torch.tensor(list(image_ids), device=device, dtype=ids.dtype))
+    return Context(
+        tuple(prompts),
+        ids,
+        ids >= 0,
+        image,
+        embeddings=pad_sequence([row.embeddings for row in read], batch_first=True) if needs.embeddings else None,
+        features=pad_sequence([row.features for row in read], batch_first=True) if needs.layers else None,
+    )
+
+
+def _read(body: Body, prompt: Prompt, needs: Needs, clock: Clock) -> Reading:
+    model, cache = body.model, body.cache()
+    inputs = {k: v.to(model.device) for k, v in prompt.inputs.items() if k not in ROWS}
+    inputs = {k: v.to(body.dtype) if v.is_floating_point() else v for k, v in inputs.items()}
+    if takes(model, "logits_to_keep"):
+        inputs["logits_to_keep"] = 1
+    wanted = tuple(dict.fromkeys([*needs.layers, *([0] if needs.embeddings else [])]))
+    with unchanged(model) as inner, body.tapped(wanted) as seen, body.last(seen), timed(body.vision, clock):
+        out = model(input_ids=prompt.ids[None].to(model.device), cache=cache, use_cache=True, **inputs)
+        offset = getattr(inner, "rope_deltas", None)
+    if body.mrope:
+        offset = torch.zeros(1, dtype=torch.long, device=model.device) if offset is None else offset.reshape(-1)[:1]
+    features = torch.cat([seen[k][0] for k in needs.layers], -1) if needs.layers else None
+    return Reading(cache, out.logits[0, -1], seen[0][0] if needs.embeddings else None, features, offset)
+
+
+@contextmanager
+def timed(parts: Sequence[nn.Module], clock: Clock) -> Iterator[None]:
+    """Give the time spent in these modules to the phase `vision`."""
+    inside = ExitStack()
+
+    def enter(*_: Any) -> None:
+        inside.enter_context(clock("vision"))
+
+    def leave(*_: Any) -> None:
+        inside.close()
+
+    handles = [h for part in parts for h in (part.register_forward_pre_hook(enter), part.register_forward_hook(leave))]
+    try:
+        with inside:
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()

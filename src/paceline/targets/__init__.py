@@ -1,0 +1,72 @@
+"""Targets: one file a family of models. This table is the only place that knows their names."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from paceline.errors import UsageError, unknown
+
+if TYPE_CHECKING:
+    import torch
+
+    from paceline.hf.target import HFTarget
+
+FAMILIES: Mapping[str, str] = MappingProxyType({
+    "idefics3": "paceline.targets.idefics3:Idefics3",
+    "smolvlm": "paceline.targets.idefics3:Idefics3",
+})  # fmt: skip
+TEXT = "paceline.targets.text:Text"  # every other causal language model
+
+
+def family(model_type: str) -> type[HFTarget]:
+    """The class that serves models of this type. Raises UsageError for a type that is no decoder we know."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    if model_type not in FAMILIES and model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise unknown("model type", model_type, FAMILIES)
+    module, _, attribute = FAMILIES.get(model_type, TEXT).partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def load_target(
+    source: Any,
+    *,
+    dtype: torch.dtype | str | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    processor: Any = None,
+) -> HFTarget:
+    """A target from a bundled name, a directory, a hub id, or a loaded transformers model (with its processor).
+
+    dtype: None means float32 on the CPU and the checkpoint's own elsewhere. threads: CPU threads for torch, for the
+    whole process. Raises UsageError for an unknown name, files that are missing, and weights that are not safetensors.
+    """
+    import torch
+
+    if threads is not None:
+        if threads < 1:
+            raise UsageError(f"threads is {threads}; it must be 1 or more")
+        torch.set_num_threads(threads)
+    if not isinstance(source, str | Path):
+        return family(source.config.model_type)(source, processor)
+    from paceline.hf.checkpoint import read_checkpoint
+
+    name, where = _place(str(source))
+    return read_checkpoint(where, family, name=name, dtype=dtype, device=device, processor=processor)
+
+
+def _place(source: str) -> tuple[str, str]:
+    """(bundled name or "", directory or hub id)."""
+    from paceline import zoo
+
+    bundled = zoo.targets()
+    if source in bundled:
+        return source, str(bundled[source])
+    if Path(source).is_dir() or source.count("/") == 1:
+        return "", source
+    raise unknown("target", source, bundled)
