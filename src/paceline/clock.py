@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, Protocol
 
-Phase = Literal[
-    "preprocess", "vision", "prefill", "condition", "draft", "target", "settle", "commit", "detokenize"
-]
+Phase = Literal["preprocess", "vision", "prefill", "condition", "draft", "target", "settle", "commit", "detokenize"]
 DECODE: tuple[Phase, ...] = ("condition", "draft", "target", "settle", "commit")  # what a round is made of
 
 
@@ -39,7 +37,7 @@ class Stopwatch:
         self._inner: list[float] = []
 
     @contextmanager
-    def __call__(self, phase: Phase, /) -> Iterator[None]:
+    def __call__(self, phase: Phase, /) -> Generator[None]:
         begin = self._now()
         self._inner.append(0.0)
         try:

@@ -70,16 +70,27 @@ class Verdict:
     @property
     def proposed(self) -> Tensor:
         """[B]; guesses one below the other that the draft offered: chain length, or depth of the tree."""
-        return torch.where(self.draft.tokens >= 0, self.draft.tree.depth[:, 1:], 0).amax(1) if (
-            self.draft.tokens.shape[1]) else torch.zeros_like(self.length)
+        return (
+            torch.where(self.draft.tokens >= 0, self.draft.tree.depth[:, 1:], 0).amax(1)
+            if (self.draft.tokens.shape[1])
+            else torch.zeros_like(self.length)
+        )
 
     def keep(self, rows: Tensor) -> Verdict:
         """The verdict of these rows, in this order. rows: [R] int64."""
         q = self.draft.q
         draft = Draft(self.draft.tokens[rows], self.draft.tree.keep(rows), None if q is None else q[rows])
         features = None if self.features is None else self.features[rows]
-        return Verdict(draft, self.path[rows], self.tokens[rows], self.length[rows], self.law[rows],
-                       self.drawn[rows], features, self.dice.keep(rows))
+        return Verdict(
+            draft,
+            self.path[rows],
+            self.tokens[rows],
+            self.length[rows],
+            self.law[rows],
+            self.drawn[rows],
+            features,
+            self.dice.keep(rows),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +222,16 @@ class Rule:
 class Decoding(Iterator[Verdict]):
     """Rounds of drafting and verifying without end; the caller owns stopping, streaming and text."""
 
-    def __init__(self, target: Target, drafter: Drafter, rule: Rule, prompts: Sequence[Prompt], seed: Tensor,
-                 *, clock: Clock = silent) -> None:
+    def __init__(
+        self,
+        target: Target,
+        drafter: Drafter,
+        rule: Rule,
+        prompts: Sequence[Prompt],
+        seed: Tensor,
+        *,
+        clock: Clock = silent,
+    ) -> None:
         self.rule, self.clock = rule, clock
         with clock("prefill"):
             self.session, self.context, self._first = target.open(prompts, drafter.needs, clock=clock)
@@ -246,8 +265,9 @@ class Decoding(Iterator[Verdict]):
         self._verdict = self._verdict.keep(rows)
 
 
-def decode(target: Target, drafter: Drafter, rule: Rule, prompts: Sequence[Prompt], seed: Tensor,
-           *, clock: Clock = silent) -> Decoding:
+def decode(
+    target: Target, drafter: Drafter, rule: Rule, prompts: Sequence[Prompt], seed: Tensor, *, clock: Clock = silent
+) -> Decoding:
     """Decode prompts side by side, one verdict a round. seed: [B] int64, one a row."""
     return Decoding(target, drafter, rule, prompts, seed, clock=clock)
 
@@ -272,8 +292,11 @@ def _guesses(draft: Draft) -> Tensor:
     """[B, N + 1, W]; the tokens of each node's children, -1 where there are fewer."""
     kids = draft.tree.kids
     if draft.tree.is_chain:
-        return pad(draft.tokens, (0, 1), value=-1)[..., None] if kids.shape[2] else draft.tokens.new_empty(
-            draft.tokens.shape[0], 1, 0)
+        return (
+            pad(draft.tokens, (0, 1), value=-1)[..., None]
+            if kids.shape[2]
+            else draft.tokens.new_empty(draft.tokens.shape[0], 1, 0)
+        )
     tokens = pad(draft.tokens, (1, 0), value=-1)
     b, n, w = tokens.shape[0], kids.shape[1], kids.shape[2]
     return tokens.gather(1, kids.expand(b, -1, -1).reshape(b, n * w)).view(b, n, w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -155,8 +155,7 @@ def cat(laws: Sequence[Law], dim: int = 0) -> Law:
     return _merge(laws, dim, torch.cat)
 
 
-def _merge(laws: Sequence[Law], dim: int, join: object) -> Law:
-    assert callable(join)
+def _merge(laws: Sequence[Law], dim: int, join: Callable[[list[Tensor], int], Tensor]) -> Law:
     if all(isinstance(law, Point) for law in laws):
         return Point(join([law.ids for law in laws if isinstance(law, Point)], dim))
     if all(isinstance(law, Sparse) for law in laws):
@@ -169,7 +168,7 @@ def _merge(laws: Sequence[Law], dim: int, join: object) -> Law:
 
 
 def _times(probs: Tensor, u: Tensor) -> Tensor:
-    """p / Exp(1): its argmax is a draw from p. log1p, since u rounds to 1 in short floats and -log 1 = 0 wins for p = 0."""
+    """p / Exp(1), whose argmax is a draw from p. Were it -log u, a u that rounds to 1 would let p = 0 win."""
     return probs / u.neg_().log1p_().neg_()
 
 

@@ -79,3 +79,6 @@ class Sampling:
 def _between(name: str, value: float, fine: bool, allowed: str) -> None:
     if not fine:
         raise ValueError(f"{name} is {value}; it must be {allowed}")
+
+
+GREEDY = Sampling()

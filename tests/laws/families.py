@@ -1,4 +1,4 @@
-"""Drafter families of the law tests: the product's own through its table, and one toy a family that is still to come."""
+"""Drafter families of the law tests: the product's own through its table, and a toy for each family to come."""
 
 from __future__ import annotations
 
@@ -150,8 +150,9 @@ FAMILIES: dict[str, Any] = {
 }
 
 
-def run(drafter: Any, coupling: Any, sampling: Sampling, prompts: list[Prompt], seed: Tensor, n: int,
-        target: Any = TARGET) -> list[list[int]]:
+def run(
+    drafter: Any, coupling: Any, sampling: Sampling, prompts: list[Prompt], seed: Tensor, n: int, target: Any = TARGET
+) -> list[list[int]]:
     """The first n tokens of each row."""
     rows: list[list[int]] = [[] for _ in prompts]
     for verdict in decode(target, drafter, Rule(sampling.law, coupling), prompts, seed):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from laws.families import COUPLINGS, FAMILIES, PROMPTS, TABLE, TARGET, V, run
 from scipy.stats import chisquare
 
+from laws.families import COUPLINGS, FAMILIES, PROMPTS, TABLE, TARGET, V, run
 from paceline.core import Prompt, Rule, decode
 from paceline.couplings import Gumbel
 from paceline.sampling import Sampling

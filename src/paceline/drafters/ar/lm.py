@@ -32,7 +32,9 @@ def same_vocabulary(model: Any, target: Any) -> None:
     if mine == theirs:
         return
     by_id = {index: token for token, index in theirs.items()}
-    other = [(i, token, by_id[i]) for token, i in sorted(mine.items(), key=lambda x: x[1]) if by_id.get(i, token) != token]
+    other = [
+        (i, token, by_id[i]) for token, i in sorted(mine.items(), key=lambda x: x[1]) if by_id.get(i, token) != token
+    ]
     if other:
         i, token, wanted = other[0]
         raise UsageError(

@@ -1,0 +1,243 @@
+"""From messages to text: stopping, budgets and streaming around the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, overload
+
+import torch
+from torch import Tensor
+
+from paceline import trace
+from paceline.clock import Phase, Stopwatch
+from paceline.core import Drafter, Prompt, Rule, Target, Verdict, decode
+from paceline.couplings import COUPLINGS
+from paceline.errors import UsageError, unknown
+from paceline.sampling import GREEDY, Sampling
+from paceline.trace import Round, Trace
+
+Message = Mapping[str, Any]  # OpenAI-style: {"role": …, "content": text or parts}
+
+
+class TextTarget(Target, Protocol):
+    """A target that also reads messages and spells tokens."""
+
+    @property
+    def end_ids(self) -> tuple[int, ...]: ...
+    @property
+    def max_length(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
+    def encode(self, messages: Sequence[Message], *, longest_edge: int | None = None) -> Prompt: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one round added to one row."""
+
+    row: int
+    text: str  # whole characters only; the rest of a cut one comes with the next piece
+    token_ids: tuple[int, ...]
+    accepted: tuple[bool, ...]  # which of the tokens were guesses of the drafter
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One row's text with the record of how it came about."""
+
+    text: str
+    trace: Trace
+    accepted: tuple[bool, ...]  # which tokens were guesses of the drafter
+    phases_ms: Mapping[Phase, float]  # means over the rows that were decoded together
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Emitted ids, the stop token included when it was reached."""
+        return self.trace.token_ids
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.trace.token_ids)
+
+    @property
+    def rounds(self) -> int:
+        """Verifications, prefill not counted."""
+        return len(self.trace.rounds)
+
+    @property
+    def tau(self) -> float:
+        return trace.tau(self.trace.rounds)
+
+    @property
+    def tau_eff(self) -> float:
+        return trace.tau_eff(self.trace.rounds)
+
+
+class Row:
+    """The text of one row while it grows: cuts exactly at the budget, an end id or a stop string."""
+
+    def __init__(self, target: TextTarget, prompt: Prompt, sampling: Sampling, seed: int) -> None:
+        self.target, self.prompt, self.seed = target, prompt, seed
+        self.budget = min(sampling.max_new_tokens, target.max_length - len(prompt.ids))
+        self.ends = frozenset(target.end_ids if sampling.stop_ids is None else sampling.stop_ids)
+        self.stops = sampling.stop_strings
+        self.tokens, self.accepted, self.rounds = list[int](), list[bool](), list[Round]()
+        self.text, self.finished = "", False
+
+    def take(self, tokens: list[int], proposed: int, *, prefill: bool) -> tuple[int, str]:
+        """Append one round; how many of its tokens were kept, and the text that they completed."""
+        kept, shown = 0, len(self.text)
+        for token in tokens:
+            kept += 1
+            self.tokens.append(token)
+            self.accepted.append(kept < len(tokens))
+            if self._stopped(token):
+                self.finished = True
+                break
+        if not self.stops:
+            self.text = self._spell()
+        if not prefill:
+            self.rounds.append(Round(proposed, len(tokens) - 1, kept))
+        return kept, self.text[shown:]
+
+    def _stopped(self, token: int) -> bool:
+        if self.stops:
+            self.text = self._spell()
+            found = [at for stop in self.stops if (at := self.text.find(stop)) >= 0]
+            if found:
+                self.text = self.text[: min(found)]
+                return True
+        return token in self.ends or len(self.tokens) >= self.budget
+
+    def _spell(self) -> str:
+        """The text so far without an end id, and without a character whose bytes are not all there."""
+        ended = self.tokens and self.tokens[-1] in self.ends
+        text = self.target.decode(self.tokens[:-1] if ended else self.tokens)
+        done = ended or self.finished or len(self.tokens) >= self.budget
+        return text if done else text.removesuffix("\ufffd")
+
+    def answer(self, phases_ms: Mapping[Phase, float]) -> Answer:
+        record = Trace(len(self.prompt.ids), self.seed, tuple(self.tokens), tuple(self.rounds))
+        return Answer(self.text, record, tuple(self.accepted), phases_ms)
+
+
+def follow(target: TextTarget, drafter: Drafter, rows: Sequence[Row], rule: Rule, clock: Stopwatch) -> Iterator[Piece]:
+    """Decode rows side by side until each has finished; finished rows leave the batch at once."""
+    seeds = torch.tensor([row.seed for row in rows], device=target.device)
+    rounds = decode(target, drafter, rule, [row.prompt for row in rows], seeds, clock=clock)
+    alive = list(range(len(rows)))
+    for number, verdict in enumerate(rounds):
+        with clock("detokenize"):
+            pieces = _advance(verdict, rows, alive, prefill=number == 0)
+        yield from pieces
+        stay = [i for i, row in enumerate(alive) if not rows[row].finished]
+        if not stay:
+            return
+        if len(stay) < len(alive):
+            rounds.keep(torch.tensor(stay, device=target.device))
+            alive = [alive[i] for i in stay]
+
+
+def _advance(verdict: Verdict, rows: Sequence[Row], alive: Sequence[int], *, prefill: bool) -> list[Piece]:
+    pieces = list[Piece]()
+    columns = zip(alive, verdict.tokens.tolist(), verdict.length.tolist(), _list(verdict.proposed), strict=True)
+    for row, tokens, length, proposed in columns:
+        kept, text = rows[row].take(tokens[:length], proposed, prefill=prefill)
+        accepted = rows[row].accepted
+        pieces.append(Piece(row, text, tuple(tokens[:kept]), tuple(accepted[-kept:]), rows[row].finished))
+    return pieces
+
+
+def _list(column: Tensor) -> list[int]:
+    return [int(value) for value in column.tolist()]
+
+
+def rule_of(sampling: Sampling, coupling: str = "gumbel") -> Rule:
+    """The rule for these settings. Raises UsageError for an unknown coupling."""
+    if coupling not in COUPLINGS:
+        raise unknown("coupling", coupling, COUPLINGS)
+    return Rule(sampling.law, COUPLINGS[coupling]())
+
+
+def stream(
+    target: TextTarget,
+    drafter: Drafter,
+    messages: Sequence[Message],
+    sampling: Sampling = GREEDY,
+    *,
+    coupling: str = "gumbel",
+    longest_edge: int | None = None,
+) -> Iterator[Piece]:
+    """Answer one conversation piece by piece, one piece a round. Leaving the iterator early leaves nothing behind."""
+    clock = Stopwatch(target.device.type)
+    row = Row(target, target.encode(messages, longest_edge=longest_edge), sampling, sampling.seed)
+    with torch.inference_mode():
+        yield from follow(target, drafter, [row], rule_of(sampling, coupling), clock)
+
+
+@overload
+def generate(
+    target: TextTarget,
+    drafter: Drafter,
+    messages: Sequence[Message],
+    sampling: Sampling = ...,
+    *,
+    coupling: str = ...,
+    longest_edge: int | None = ...,
+) -> Answer: ...
+@overload
+def generate(
+    target: TextTarget,
+    drafter: Drafter,
+    messages: Sequence[Sequence[Message]],
+    sampling: Sampling = ...,
+    *,
+    coupling: str = ...,
+    longest_edge: int | None = ...,
+) -> list[Answer]: ...
+def generate(
+    target: TextTarget,
+    drafter: Drafter,
+    messages: Sequence[Message] | Sequence[Sequence[Message]],
+    sampling: Sampling = GREEDY,
+    *,
+    coupling: str = "gumbel",
+    longest_edge: int | None = None,
+) -> Answer | list[Answer]:
+    """Answer one conversation, or several side by side; row i of several is drawn with seed + i.
+
+    With the default coupling each text equals plain decoding with the same seed, token for token, in any batch.
+    Raises UsageError for empty messages, a prompt longer than the target takes, or an unknown coupling.
+    """
+    if not messages:
+        raise UsageError("messages is empty: give at least one, such as {'role': 'user', 'content': 'Hello'}")
+    single = isinstance(messages[0], Mapping)
+    conversations: Any = [messages] if single else messages
+    clock = Stopwatch(target.device.type)
+    with torch.inference_mode():
+        with clock("preprocess"):
+            prompts = [target.encode(talk, longest_edge=longest_edge) for talk in conversations]
+        answers = answer_prompts(target, drafter, prompts, sampling, coupling=coupling, clock=clock)
+    return answers[0] if single else answers
+
+
+def answer_prompts(
+    target: TextTarget,
+    drafter: Drafter,
+    prompts: Sequence[Prompt],
+    sampling: Sampling,
+    *,
+    coupling: str = "gumbel",
+    clock: Stopwatch | None = None,
+) -> list[Answer]:
+    """Answers to prompts that are encoded already, decoded side by side; row i is drawn with seed + i."""
+    clock = clock or Stopwatch(target.device.type)
+    rows = [Row(target, prompt, sampling, sampling.seed + i) for i, prompt in enumerate(prompts)]
+    with torch.inference_mode():
+        for _ in follow(target, drafter, rows, rule_of(sampling, coupling), clock):
+            pass
+    phases: dict[Phase, float] = {phase: 1000 * seconds / len(rows) for phase, seconds in clock.seconds.items()}
+    return [row.answer(phases) for row in rows]
