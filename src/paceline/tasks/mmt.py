@@ -99,7 +99,7 @@ def _paint(rng: random.Random, grid: Grid) -> Image.Image:
 
 # ---- list -----------------------------------------------------------------------------------------------------------
 LIST_OPENINGS = (
-    ("List everything in the picture.", ""),
+    ("List everything in the picture.", "the picture shows "),
     ("What can you see here?", "I can see "),
     ("What does the picture show?", "it shows "),
     ("Name all the things.", ""),
@@ -110,11 +110,11 @@ LIST_OPENINGS = (
     ("Read the picture.", ""),
 )
 LIST_ITEMS = (
-    ("", "{name} {place}", PLACES),
+    ("", "{article} at the {place}", PLACES),
+    (" Be brief.", "{name} {place}", PLACES),
     (" Put the place first.", "{place} {name}", PLACES),
     (" Say upper and lower.", "{name} {place}", UPPER),
     (" Start with upper or lower.", "{place} {name}", UPPER),
-    (" Use full names.", "{article} {place}", PLACES),
 )
 JOINS = (
     ("", ", ", " and "),
