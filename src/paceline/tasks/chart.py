@@ -13,7 +13,7 @@ from paceline.tasks.listing import Listing, list_rows
 from paceline.tasks.material import draw_slice
 from paceline.tasks.scene import Exchange, Slice, Split
 from paceline.tasks.tables import UNSEEN_COUNTRIES, Row, countries
-from paceline.tasks.wording import Fact, Wording, ask, fact
+from paceline.tasks.wording import Fact, Wording, ask, fact, glued, joined
 
 SIDE = 192
 SIZE = 16  # pixels per em of labels and values
@@ -35,12 +35,16 @@ READ = (
     Listing("Name each country with its value.", "{label}: {value}", "; ", "{rows}."),
     Listing("Turn the chart into a line of text.", "{label} - {value}", ", ", "{title} {year}, {rows}."),
     Listing("Which value belongs to which country?", "{value} to {label}", ", ", "{rows}."),
-    Listing("Give the numbers of the chart and what they belong to.", "{value} ({label})", ", ", "{rows}; {title} {year}."),
+    Listing(
+        "Give the numbers of the chart and what they belong to.", "{value} ({label})", ", ", "{rows}; {title} {year}."
+    ),
     Listing("Copy the chart as a table.", "{label} {value}", " / ", "{title} {year} / {rows}."),
     Listing("Describe the chart, value by value.", "{label} has {value}", " and ", "In {year} {rows}."),
 )
 FALLING = (
-    Listing("Sort the countries from the largest to the smallest value.", "{label} {value}", ", ", "{title} {year}: {rows}."),
+    Listing(
+        "Sort the countries from the largest to the smallest value.", "{label} {value}", ", ", "{title} {year}: {rows}."
+    ),
     Listing("Rank the values, the highest first.", "{value} for {label}", "; ", "{rows} in {year}."),
     Listing("Who comes first, second and so on?", "{label} with {value}", ", ", "{title} {year}: {rows}."),
     Listing("Order the chart downward.", "{label}: {value}", "; ", "{rows}; {title} {year}."),
@@ -50,7 +54,9 @@ FALLING = (
     Listing("Make a list of {title} by size, large to small.", "{label} {value}", " / ", "{year} / {rows}."),
 )
 RISING = (
-    Listing("Sort the countries from the smallest to the largest value.", "{label} {value}", "; ", "{rows}; {title} {year}."),
+    Listing(
+        "Sort the countries from the smallest to the largest value.", "{label} {value}", "; ", "{rows}; {title} {year}."
+    ),
     Listing("Rank the values, the lowest first.", "{value} for {label}", ", ", "{title}: {rows}."),
     Listing("Who comes last, who is before that, and so on?", "{label} with {value}", "; ", "{rows} in {year}."),
     Listing("Order the chart upward.", "{label}: {value}", ", ", "{title} {year}: {rows}."),
@@ -62,35 +68,72 @@ RISING = (
 EXTREMES = (
     Wording(
         "What are the largest and the smallest value, and how far apart are they?",
-        "{high} is largest with {most}, {low} smallest with {least}; they are {gap} apart.",
+        "{high} is largest with {most}, {low} smallest with {least}, {gap} apart; {middle} between.",
     ),
-    Wording("Which country leads and which comes last?", "{high} leads with {most} and {low} comes last with {least} in {year}."),
-    Wording("Find the minimum, the maximum and the difference.", "Minimum {least}, {low}; maximum {most}, {high}; difference {gap}."),
-    Wording("Find the maximum, the minimum and the difference.", "Maximum {most}, {high}; minimum {least}, {low}; difference {gap}."),
-    Wording("How much larger is the top value than the bottom one?", "By {gap}: {most} in {high} against {least} in {low}."),
-    Wording("Subtract the smallest value from the largest.", "{most} - {least} = {gap}, {high} less {low}."),
-    Wording("Which country is lowest and which is highest?", "{low} is lowest at {least}, {high} is highest at {most}, {year}."),
-    Wording("Who has most and who has least?", "Most: {high}, {most}. Least: {low}, {least}. Gap: {gap}."),
+    Wording(
+        "Which country leads and which comes last?",
+        "{high} leads with {most}, then {middle}, and {low} is last with {least}.",
+    ),
+    Wording(
+        "Find the minimum, the maximum and the difference.",
+        "Minimum {least}, {low}; maximum {most}, {high}; difference {gap}; others {middle}.",
+    ),
+    Wording(
+        "Find the maximum, the minimum and the difference.",
+        "Maximum {most}, {high}; minimum {least}, {low}; difference {gap} in {year}.",
+    ),
+    Wording(
+        "How much larger is the top value than the bottom one?",
+        "By {gap}: {most} in {high} against {least} in {low}, past {middle}.",
+    ),
+    Wording(
+        "Subtract the smallest value from the largest.", "{most} - {least} = {gap}, {high} less {low}; {title} {year}."
+    ),
+    Wording(
+        "Which country is lowest and which is highest?",
+        "{low} is lowest at {least}, {high} highest at {most}; also {middle}.",
+    ),
+    Wording(
+        "Who has most and who has least?", "Most: {high}, {most}. Least: {low}, {least}. Gap: {gap}. Between: {middle}."
+    ),
 )
 COLORS = (
     Listing("Which color stands for which country?", "{color} {label}, {value}", "; ", "{rows}."),
     Listing("Go through the colors of the chart.", "{color} is {label} at {value}", ", ", "{title} {year}: {rows}."),
     Listing("Name the color and the value of each country.", "{label}: {color}, {value}", "; ", "{rows}."),
-    Listing("Describe every mark of the chart with its color.", "{label} {color} {value}", ", ", "{title} {year}: {rows}."),
+    Listing(
+        "Describe every mark of the chart with its color.", "{label} {color} {value}", ", ", "{title} {year}: {rows}."
+    ),
     Listing("What do the colors mean?", "{color} means {label} ({value})", ", ", "{title} {year}: {rows}."),
     Listing("Give value, color and country in turn.", "{value} {color} {label}", "; ", "{rows}."),
-    Listing("How is each country painted, and what is its value?", "{label} in {color} {value}", ", ", "{title} {year}: {rows}."),
+    Listing(
+        "How is each country painted, and what is its value?",
+        "{label} in {color} {value}",
+        ", ",
+        "{title} {year}: {rows}.",
+    ),
     Listing("Give country, value and color in turn.", "{label} {value} {color}", "; ", "{rows}."),
 )
 COMPARE = (
-    Wording("Compare {one} with {two}.", "{one} has {first}, {two} {second}; {more} is {gap} ahead."),
-    Wording("Is the value of {one} above that of {two}?", "{answer}: {first} against {second}, {more} leads by {gap}."),
-    Wording("Which has more, {one} or {two}?", "{more} has {gap} more: {one} {first}, {two} {second}."),
-    Wording("Which has less, {one} or {two}?", "{less} has {gap} less: {first} for {one}, {second} for {two}."),
-    Wording("What is the difference between {one} and {two}?", "The values are {first} and {second}, so {gap}; {more} is larger."),
-    Wording("Look up {one} and {two}.", "{one}: {first}. {two}: {second}. {more} is above {less} by {gap}."),
-    Wording("How far is {one} from {two}?", "{gap} apart, {first} in {one} and {second} in {two} in {year}."),
-    Wording("Say who wins, {one} or {two}.", "{more} wins in {year}, {most} to {least}, ahead by {gap}."),
+    Wording("Compare {one} with {two}.", "{one} has {first}, {two} {second}; {more} is {gap} ahead; besides, {rest}."),
+    Wording(
+        "Is the value of {one} above that of {two}?",
+        "{answer}: {first} against {second}, {more} leads by {gap} in {year}.",
+    ),
+    Wording("Which has more, {one} or {two}?", "{more} has {gap} more: {one} {first}, {two} {second}; {title} {year}."),
+    Wording(
+        "Which has less, {one} or {two}?",
+        "{less} has {gap} less: {first} for {one}, {second} for {two}, others {rest}.",
+    ),
+    Wording(
+        "What is the difference between {one} and {two}?",
+        "{title} {year} is {first} and {second}, so {gap}; {more} is larger.",
+    ),
+    Wording(
+        "Look up {one} and {two}.", "{one}: {first}. {two}: {second}. {more} is above {less} by {gap}. Also {rest}."
+    ),
+    Wording("How far is {one} from {two}?", "{gap} apart, {first} in {one} and {second} in {two}; else {rest}."),
+    Wording("Say who wins, {one} or {two}.", "{more} wins in {year}, {most} to {least}, ahead by {gap}; {rest} watch."),
 )
 SERIES = (
     Listing("Read both lines of the chart.", "{label} {values}", "; ", "{title}, {rows}."),
@@ -104,7 +147,12 @@ SERIES = (
 )
 CHANGES = (
     Listing("How much did each country change?", "{label} {change} from {start} to {end}", ", ", "{rows}."),
-    Listing("Compare the first and the last value of each line.", "{label}: first {start}, last {end}, {change}", "; ", "{rows}."),
+    Listing(
+        "Compare the first and the last value of each line.",
+        "{label}: first {start}, last {end}, {change}",
+        "; ",
+        "{rows}.",
+    ),
     Listing("Where do the lines start and end?", "{label} at {start} and {end}", "; ", "{rows}."),
     Listing("What is the change of each country?", "{change} for {label}, {start} to {end}", "; ", "{rows}."),
     Listing("Give end and start of both lines.", "{label} {end} after {start}", ", ", "{rows}."),
@@ -123,7 +171,9 @@ BACKWARD = (
     Listing("Which values come last, before that, and first?", "{label} has {values}", " and ", "{rows}."),
 )
 COLUMNS = (
-    Listing("Compare the two countries year by year.", "{year}: {first} and {second}", "; ", "{top} and {bottom}, {rows}."),
+    Listing(
+        "Compare the two countries year by year.", "{year}: {first} and {second}", "; ", "{top} and {bottom}, {rows}."
+    ),
     Listing("Give the pair of values for every year.", "{year} {first} {second}", ", ", "{rows}."),
     Listing("What does each year show, upper value first?", "{first} / {second} in {year}", ", ", "{rows}."),
     Listing("What does each year show, lower value first?", "{second} / {first} in {year}", ", ", "{rows}."),
@@ -196,7 +246,15 @@ def bar_exchanges(rng: random.Random, bars: Sequence[Bar], frame: dict[str, Fact
     ranked = sorted(fields, key=lambda f: int(f["value"].text))
     low, high = ranked[0], ranked[-1]
     gap = int(high["value"].text) - int(low["value"].text)
-    extremes = {"high": high["label"], "most": high["value"], "low": low["label"], "least": low["value"], "gap": fact(gap)}
+    middle = joined((glued("{label} {value}", **row) for row in ranked[-2:0:-1]), ", ")
+    extremes = {
+        "middle": middle,
+        "high": high["label"],
+        "most": high["value"],
+        "low": low["label"],
+        "least": low["value"],
+        "gap": fact(gap),
+    }
     order = ("falling", FALLING, ranked[::-1]) if rng.random() < 0.5 else ("rising", RISING, ranked)
     return [
         list_rows(rng, "read", READ, fields, frame),
@@ -213,11 +271,16 @@ def compare(rng: random.Random, bars: Sequence[Bar], frame: dict[str, Fact | str
     more, less = (one, two) if one.value > two.value else (two, one)
     fields = {"one": one.label, "two": two.label, "more": fact(more.label), "less": fact(less.label)}
     values = {"first": fact(one.value), "second": fact(two.value), "most": fact(more.value), "least": fact(less.value)}
-    outcome = {"gap": fact(more.value - less.value), "answer": fact("yes" if one is more else "no")}
+    rest = joined(
+        (glued("{label} {value}", label=fact(b.label), value=fact(b.value)) for b in bars if b not in (one, two)), ", "
+    )
+    outcome = {"rest": rest, "gap": fact(more.value - less.value), "answer": fact("yes" if one is more else "no")}
     return ask(rng, "compare", COMPARE, {**frame, **fields, **values, **outcome})
 
 
-def countries_over_time(rng: random.Random, split: Split, part: Slice) -> tuple[str, list[int], list[tuple[str, list[int]]]]:
+def countries_over_time(
+    rng: random.Random, split: Split, part: Slice
+) -> tuple[str, list[int], list[tuple[str, list[int]]]]:
     """A measure, three years and two countries with their values; val and test chart every year but other pairs of rows."""
     table = countries(split, part) if split == "train" else {**countries("train", part), **countries(split, part)}
     own = list(countries(split, part))
@@ -241,9 +304,12 @@ def lines(
     frame: dict[str, Fact | str | int] = {"title": measure, "top": series[0][0], "bottom": series[1][0]}
     forward = [{"label": fact(name), "values": run(values)} for name, values in series]
     backward = [{"label": fact(name), "values": run(values[::-1])} for name, values in series]
-    ends = [{"label": fact(n), "start": fact(v[0]), "end": fact(v[-1]), "change": fact(v[-1] - v[0])} for n, v in series]
+    ends = [
+        {"label": fact(n), "start": fact(v[0]), "end": fact(v[-1]), "change": fact(v[-1] - v[0])} for n, v in series
+    ]
     pairs = [
-        {"year": fact(y), "first": fact(a), "second": fact(b)} for y, a, b in zip(years, series[0][1], series[1][1], strict=True)
+        {"year": fact(y), "first": fact(a), "second": fact(b)}
+        for y, a, b in zip(years, series[0][1], series[1][1], strict=True)
     ]
     exchanges = [
         list_rows(rng, "series", SERIES, forward, frame),
@@ -287,7 +353,7 @@ def draw_columns(rng: random.Random, bars: Sequence[Bar], title: str, face: Face
         x, height = i * pitch + pitch // 2, max(2, round(88 * bar.value / top))
         draw.rectangle((x - 13, 164 - height, x + 13, 164), fill=PALETTE[bar.color])
         write(draw, x, 160 - height, str(bar.value), face, SIZE, ink, "ms")
-        write(draw, x, 182, bar.label, face, SIZE - 1, ink, "ms")
+        write(draw, x, 182, bar.label, face, SIZE - 2, ink, "ms")
     draw.line((4, 165, SIDE - 4, 165), fill=ink, width=1)
     return canvas
 

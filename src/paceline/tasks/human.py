@@ -69,7 +69,7 @@ class Human:
     def draw(self, rng: random.Random, split: Split) -> tuple[Sequence[Image.Image], Sequence[Exchange], Slice]:
         """One 192-px picture with three exchanges; glosses to copy differ between splits, so "new" does not occur."""
         part: Slice = "style" if draw_slice(rng, split) != "seen" else "seen"
-        picture, exchanges = note(rng, split, part) if rng.random() < 0.7 else things(rng, part)
+        picture, exchanges = note(rng, split, part) if rng.random() < 0.8 else things(rng, part)
         return [picture], exchanges, part
 
 

@@ -23,7 +23,9 @@ class Listing:
     last: str | None = None  # separator before the last row when it differs
 
 
-def list_rows(rng: random.Random, kind: str, listings: Sequence[Listing], rows: Sequence[Fields], fields: Fields) -> Exchange:
+def list_rows(
+    rng: random.Random, kind: str, listings: Sequence[Listing], rows: Sequence[Fields], fields: Fields
+) -> Exchange:
     """An exchange that lists the rows in one of the wordings; `fields` fill question and frame."""
     chosen = rng.choice(listings)
     body = joined((glued(chosen.row, **row) for row in rows), chosen.between, chosen.last)

@@ -131,12 +131,16 @@ def run(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the hit rates as a table or as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m paceline.tasks.ngram", description="Predictability of the answers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m paceline.tasks.ngram", description="Predictability of the answers."
+    )
     parser.add_argument("--tasks", default=",".join(FAMILIES), help="families, comma-separated")
     parser.add_argument("--scenes", type=int, default=1000, help="training scenes that a table learns from")
     parser.add_argument("--limit", type=int, default=150, help="test scenes measured")
     parser.add_argument("--tokenizer", help="directory of a Hugging Face tokenizer; without it words, digits and marks")
-    parser.add_argument("--answers", type=Path, help="JSON lines with task and answer, e.g. a model's own, instead of test")
+    parser.add_argument(
+        "--answers", type=Path, help="JSON lines with task and answer, e.g. a model's own, instead of test"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     given = parser.parse_args(arguments)
     rates = run(given.tasks.split(","), given.scenes, given.limit, given.tokenizer, given.answers)

@@ -30,10 +30,14 @@ UNSEEN_WORDS = "castle museum forest island window winter summer paper silver mo
 
 READ = (
     Listing("Read the receipt from top to bottom.", "{name} {price}", ", ", "{shop}: {rows}, total {total}."),
-    Listing("What does each thing cost, from top to bottom?", "{name} costs {price}", ", ", "{rows}; {shop} total {total}."),
-    Listing("List all prices and the total.", "{name}: {price}", "; ", "{rows}; total {total} at {shop}."),
+    Listing(
+        "What does each thing cost, from top to bottom?", "{name} costs {price}", ", ", "{rows}; {shop} total {total}."
+    ),
+    Listing("List all prices and the total.", "{name}: {price}", "; ", "{rows}; total {total}, {shop}."),
     Listing("Write out every line of the bill.", "{name} - {price}", ", ", "{shop}, {rows}, total - {total}."),
-    Listing("Go through the bill from the first line to the last.", "{name} {price}", "; ", "{shop}; {rows}; total {total}."),
+    Listing(
+        "Go through the bill from the first line to the last.", "{name} {price}", "; ", "{shop}; {rows}; total {total}."
+    ),
     Listing("Give the price and then the name of each thing.", "{price} {name}", ", ", "{rows}, {total} total."),
     Listing("Which prices are paid for which things?", "{price} for {name}", "; ", "{rows}; {total} in total."),
     Listing("Name each thing at its price.", "{name} at {price}", ", ", "{rows}, total {total}, {shop}."),
@@ -43,49 +47,69 @@ READ = (
 UPWARD = (
     Listing("Read the receipt from bottom to top.", "{name} {price}", ", ", "Total {total}, {rows}."),
     Listing("List the prices upward, the total first.", "{price} for {name}", ", ", "{total} in total, {rows}."),
-    Listing("Go through the bill from the last line to the first.", "{name} {price}", "; ", "Total {total}; {rows}; {shop}."),
+    Listing(
+        "Go through the bill from the last line to the first.", "{name} {price}", "; ", "Total {total}; {rows}; {shop}."
+    ),
     Listing("What does each thing cost, from bottom to top?", "{name} costs {price}", "; ", "{rows}; total {total}."),
     Listing("Write out the bill in reverse.", "{name} - {price}", ", ", "{rows}, {shop}."),
     Listing("Copy the bill upward, price first.", "{price}: {name}", " / ", "{total} / {rows} / {shop}."),
-    Listing("Name each thing at its price, starting at the bottom.", "{name} at {price}", " and ", "{rows}; total {total}."),
+    Listing(
+        "Name each thing at its price, starting at the bottom.", "{name} at {price}", " and ", "{rows}; total {total}."
+    ),
     Listing("Start at the bottom and read every line.", "{name}: {price}", "; ", "Total: {total}; {rows}."),
 )
 LOOKUP = (
     Listing("What do {asked} cost, and what is the total?", "{name} {price}", ", ", "{rows}, total {total}."),
     Listing("Find the prices of {asked} and the name on top.", "{name}: {price}", "; ", "{shop}; {rows}."),
     Listing("How much are {asked}?", "{price} for {name}", ", ", "{rows}, out of {total}."),
-    Listing("Look up {asked}.", "{name} costs {price}", " and ", "At {shop} {rows}."),
+    Listing("Look up {asked}.", "{name} costs {price}", " and ", "{shop}: {rows}."),
     Listing("I need the prices of {asked}.", "{name} - {price}", ", ", "{rows}; total {total}."),
     Listing("Tell me what I pay for {asked} and in all.", "{name} {price}", "; ", "{rows}; {total} in all."),
     Listing("Prices of {asked}, please, and the total first.", "{name} at {price}", ", ", "{total} in total, {rows}."),
-    Listing("At what price do they sell {asked}?", "{name} at {price}", "; ", "{rows} at {shop}."),
+    Listing("At what price do they sell {asked}?", "{name} at {price}", "; ", "{rows}, {shop}."),
 )
 EXTREMES = (
     Wording(
         "What is the dearest thing, what is the cheapest, and what is the total?",
-        "{high} is the dearest at {most}, {low} the cheapest at {least}, total {total}.",
+        "{high} is the dearest at {most}, {low} the cheapest at {least}, total {total}; {middle} between.",
     ),
     Wording(
-        "Which thing costs least and which costs most?", "{low} costs {least} and {high} costs {most}, out of {total} at {shop}."
+        "Which thing costs least and which costs most?",
+        "{low} costs {least} and {high} costs {most}, out of {total} in all; else {middle}.",
     ),
     Wording("Name the highest and the lowest price.", "{most} for {high} and {least} for {low}; {shop} total {total}."),
-    Wording("Name the lowest and the highest price.", "{least} for {low}, {most} for {high}, {total} for all."),
-    Wording("What is the cheapest thing at this shop?", "At {shop} {low} is cheapest with {least}; {high} costs {most}."),
-    Wording("What is the dearest thing at this shop?", "At {shop} {high} is dearest with {most}; {low} costs {least}."),
-    Wording("Compare the top price with the bottom price.", "Top: {high} {most}; bottom: {low} {least}; total: {total}."),
-    Wording("Which price is smallest, which is largest?", "Smallest {least}, {low}; largest {most}, {high}; total {total}."),
+    Wording(
+        "Name the lowest and the highest price.",
+        "{least} for {low}, {most} for {high}, {total} for all, also {middle}.",
+    ),
+    Wording(
+        "What is the cheapest thing at this shop?",
+        "{shop}: {low} is cheapest with {least}; then {middle}; {high} costs {most}.",
+    ),
+    Wording(
+        "What is the dearest thing at this shop?",
+        "{shop}: {high} is dearest with {most}; less for {middle}; {low} costs {least}.",
+    ),
+    Wording(
+        "Compare the top price with the bottom price.",
+        "Top: {high} {most}; bottom: {low} {least}; total: {total}, {shop}.",
+    ),
+    Wording(
+        "Which price is smallest, which is largest?",
+        "Smallest {least}, {low}; largest {most}, {high}; others {middle}; total {total}.",
+    ),
 )
 FALLING = (
     Listing("Sort the things from dear to cheap.", "{name} {price}", ", ", "{rows}; total {total}."),
     Listing("Rank the prices, the highest first.", "{price} for {name}", "; ", "{rows}, {total} in all."),
     Listing("Start with the dearest thing and go down.", "{name}: {price}", "; ", "{shop}: {rows}."),
-    Listing("What costs most, and what follows?", "{name} costs {price}", ", ", "At {shop} {rows}."),
+    Listing("What costs most, and what follows?", "{name} costs {price}", ", ", "{shop}: {rows}."),
 )
 RISING = (
     Listing("Sort the things from cheap to dear.", "{name} {price}", "; ", "{rows}; {total} for all."),
     Listing("Rank the prices, the lowest first.", "{price} for {name}", ", ", "{rows}; total {total}."),
     Listing("Start with the cheapest thing and go up.", "{name} - {price}", ", ", "{shop}: {rows}."),
-    Listing("What costs least, and what follows?", "{name} at {price}", " then ", "At {shop} {rows}."),
+    Listing("What costs least, and what follows?", "{name} at {price}", " then ", "{shop}: {rows}."),
 )
 BY_ROW = (
     Listing("Copy the words row by row.", "{left} {right}", ", "),
@@ -168,15 +192,25 @@ def receipt(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
     total = sum(prices)
     rows = [{"name": fact(n), "price": fact(p)} for n, p in zip(names, prices, strict=True)]
     frame = {"shop": fact(shop), "total": fact(total)}
-    asked = rng.sample(rows, 3)
+    asked = rng.sample(rows, len(rows))
     ranked = sorted(rows, key=lambda r: int(r["price"].text))
     high, low = ranked[-1], ranked[0]
+    middle = joined(row["name"] for row in (ranked[1:-1]))
     order = ("falling", FALLING, ranked[::-1]) if rng.random() < 0.5 else ("rising", RISING, ranked)
-    extremes = {**frame, "high": high["name"], "most": high["price"], "low": low["name"], "least": low["price"]}
+    extremes = {
+        **frame,
+        "middle": middle,
+        "high": high["name"],
+        "most": high["price"],
+        "low": low["name"],
+        "least": low["price"],
+    }
     exchanges = [
         list_rows(rng, "read", READ, rows, frame),
         list_rows(rng, "upward", UPWARD, rows[::-1], frame),
-        list_rows(rng, "lookup", LOOKUP, asked, {**frame, "asked": joined((r["name"].text for r in asked), ", ", " and ")}),
+        list_rows(
+            rng, "lookup", LOOKUP, asked, {**frame, "asked": joined((r["name"].text for r in asked), ", ", " and ")}
+        ),
         ask(rng, "extremes", EXTREMES, extremes),
         list_rows(rng, *order, frame),
     ]
@@ -209,7 +243,7 @@ def board(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange]]
     words = choose(rng, SIGNS, UNSEEN_WORDS, part, 2 * number)
     pairs = list(zip(words[:number], words[number:], strict=True))
     rows = [{"left": fact(a), "right": fact(b)} for a, b in pairs]
-    asked = [rng.choice([(a, b), (b, a)]) for a, b in rng.sample(pairs, 4)]
+    asked = [rng.choice([(a, b), (b, a)]) for a, b in rng.sample(pairs, 5)]
     partners = [{"word": fact(a), "other": fact(b)} for a, b in asked]
     columns = {}
     for side in ("left", "right"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from PIL import Image, ImageDraw
 
-from paceline.tasks.lettering import Color, Face, faces, write
+from paceline.tasks.lettering import LABEL, Color, Face, faces, write
 from paceline.tasks.listing import Fields, Listing, list_rows
 from paceline.tasks.material import Sprite, background, draw_slice, draw_sprites, place
 from paceline.tasks.scene import Exchange, Slice, Split
@@ -15,9 +15,11 @@ from paceline.tasks.tables import UNSEEN_ELEMENTS, Element, elements
 from paceline.tasks.wording import Fact, Wording, a, ask, fact, glued, joined
 
 SIDE = 96
-CELL = 48
-PLACES = ("top left", "top right", "bottom left", "bottom right")
-LETTERS = ("A", "B", "C", "D")
+CELL = 48  # pixels; cells of things are WIDTH wide
+WIDTH = 32
+CORNERS = ("top left", "top right", "bottom left", "bottom right")
+LETTERS = ("A", "B", "C", "D", "E", "F")
+PLACES = ("top left", "top middle", "top right", "bottom left", "bottom middle", "bottom right")
 STATE_COLORS: dict[str, Color] = {"gas": (206, 240, 206), "liquid": (190, 222, 252), "solid": (250, 226, 186)}
 INK: Color = (22, 24, 40)
 
@@ -55,11 +57,11 @@ RISING = (
     Listing("Order the mixture upward.", "{count} {name}", " then ", "{rows}."),
 )
 OPTIONS = (
-    Listing("Which is not in the mixture? (1) {o1} (2) {o2} (3) {o3}", "({n}) {name} has {count}", ", ", "{out}; {rows}."),
+    Listing("Which is not in the mixture? (1) {o1} (2) {o2} (3) {o3}", "({n}) {name} {count}", ", ", "{out}; {rows}."),
     Listing("What is missing? (1) {o1} (2) {o2} (3) {o3}", "{count} {name}", " and ", "{out}; there are {rows}."),
-    Listing("Find {o1}, {o2} and {o3} in the mixture.", "{name} {count} at the {place}", ", ", "{rows}; {absent} is absent."),
+    Listing("Find {o1}, {o2} and {o3} in the mixture.", "{name} {count} {place}", ", ", "{rows}; {absent} is absent."),
     Listing("How many atoms have (1) {o1}, (2) {o2}, (3) {o3}?", "({n}) {count}, {place}", "; ", "{rows}; {out}."),
-    Listing("Is any of these absent: {o1}, {o2}, {o3}?", "{name} is at the {place}", ", ", "{absent} is absent; {rows}."),
+    Listing("Is any of these absent: {o1}, {o2}, {o3}?", "{place} {name} {count}", ", ", "{absent} absent; {rows}."),
     Listing("Check (1) {o1}, (2) {o2} and (3) {o3}.", "({n}) {place}, {count} {name}", "; ", "{out}; {rows}."),
     Listing("Where are {o1}, {o2} and {o3}?", "{name} {place}, {count} atoms", ", ", "{rows}, {absent} nowhere."),
     Listing("Do we have {o1}, {o2} and {o3}?", "{count} of {name}", ", ", "no {absent}, but {rows}."),
@@ -72,36 +74,48 @@ STATES = (
     Wording("What would fly away, and what would stay?", "Flying away: {gas_count}; staying: {rest_count}."),
     Wording("What would stay, and what would fly away?", "Staying: {rest_count}; flying away: {gas_count}."),
     Wording("Where are the gases, and what else is there?", "Gases: {gas_place}; else {rest_count}."),
-    Wording("Where are the solids and liquids, and which gases are there?", "{rest_place} with no gas; gases: {gas_count}."),
+    Wording(
+        "Where are the solids and liquids, and which gases are there?", "{rest_place} with no gas; gases: {gas_count}."
+    ),
 )
 NAME = (
-    Listing("Name the things A to D.", "{letter} is {thing}", ", ", "{rows}."),
-    Listing("What do the letters stand for?", "{letter}: {name}", "; ", "{rows}."),
-    Listing("What is shown at each letter?", "{thing} at {letter}", ", ", "{rows}."),
-    Listing("Label the things in the picture.", "{name} ({letter})", ", ", "{rows}."),
-    Listing("Which things are shown here, and where?", "{thing} at the {place}", "; ", "{rows}."),
-    Listing("Give the kind of each thing and its name.", "{letter} {kind}, {name}", "; ", "{rows}."),
-    Listing("To which kind does each thing belong?", "{name} - {kind}", ", ", "{rows}."),
-    Listing("Describe the four samples.", "{letter} shows {thing}", " and ", "{rows}."),
+    Listing("Name {order}.", "{letter} {name}", ", ", "{rows}."),
+    Listing("What do {order} stand for?", "{letter}: {name}", "; ", "{rows}."),
+    Listing("What is shown at {order}?", "{thing} at {letter}", ", ", "{rows}."),
+    Listing("Label {order}.", "{name} ({letter})", ", ", "{rows}."),
+    Listing("Which things are {order}?", "{letter} is {thing}", "; ", "{rows}."),
+    Listing("Describe the samples {order}.", "{letter} shows {thing}", " and ", "{rows}."),
+    Listing("Give me the names for {order}.", "{name} {letter}", "; ", "{rows}."),
+    Listing("Read the letters {order} with their things.", "{letter} - {name}", ", ", "{rows}."),
 )
-NAME_BACK = (
-    Listing("Name the things D to A.", "{letter} is {thing}", "; ", "{rows}."),
-    Listing("What do the letters stand for, from the last to the first?", "{letter}: {name}", ", ", "{rows}."),
-    Listing("What is shown at each letter, D first?", "{thing} at {letter}", "; ", "{rows}."),
-    Listing("Label the things backward.", "{name} ({letter})", "; ", "{rows}."),
-    Listing("Which things are shown, from the bottom right on?", "{thing} at the {place}", ", ", "{rows}."),
-    Listing("Give kind and name, beginning with D.", "{letter} {kind}, {name}", "; ", "{rows}."),
-    Listing("From D up to A, to which kinds do they belong?", "{name} - {kind}", ", ", "{rows}."),
-    Listing("Describe the four samples in reverse.", "{letter} shows {thing}", ", ", "{rows}."),
+KIND = (
+    Listing("To which kinds do {order} belong?", "{name} {kind}", ", ", "{rows}."),
+    Listing("Give kind and name of {order}.", "{kind} {name}", ", ", "{rows}."),
+    Listing("Sort {order} into kinds.", "{kind} {letter} {name}", "; ", "{rows}."),
+    Listing("What kinds of things are {order}?", "{name} ({kind})", ", ", "{rows}."),
+    Listing("Find the places of {order}, and say what they are.", "{place} {name}", "; ", "{rows}."),
+    Listing("What is {order}, and where is it?", "{name} {place}", ", ", "{rows}."),
+    Listing("Say letter, thing and kind for {order}.", "{letter} {name} {kind}", ", ", "{rows}."),
+    Listing("Go to {order} and tell me name and kind.", "{name}, {kind}", "; ", "{rows}."),
 )
 CHOICE = (
-    Listing("Which of these is not shown? (1) {o1} (2) {o2} (3) {o3}", "({n}) {name} is {letter}", ", ", "{out}; {rows}."),
-    Listing("Find (1) {o1}, (2) {o2} and (3) {o3}.", "({n}) {letter}, {place}", "; ", "{rows}; {out}."),
-    Listing("Where are the {o1}, the {o2} and the {o3}?", "the {name} at the {place}", ", ", "{rows}, no {absent}."),
-    Listing("Is there no {o1}, no {o2} or no {o3}?", "{letter} is the {name}", " and ", "no {absent}; {rows}."),
-    Listing("Which letters have the {o1}, the {o2}, the {o3}?", "{letter} for the {name}", ", ", "{rows}; none for the {absent}."),
-    Listing("Match {o1}, {o2} and {o3} with letters.", "{name} {letter}", ", ", "{rows}, {absent} none; the others are {others}."),
-    Listing("One is absent: {o1}, {o2} or {o3}?", "{letter} {name}", ", ", "the {absent}; I see {rows} and {others}."),
+    Listing("Which of these is not shown? (1) {o1} (2) {o2} (3) {o3}", "({n}) {name} {letter}", ", ", "{out}; {rows}."),
+    Listing("Find (1) {o1}, (2) {o2} and (3) {o3}.", "{n} {place} {name}", "; ", "{rows}; {out}."),
+    Listing("Where are the {o1}, the {o2} and the {o3}?", "{name} {place}", ", ", "{rows}, no {absent}."),
+    Listing("Is there no {o1}, no {o2} or no {o3}?", "{letter} {name}", " and ", "no {absent}, but {rows}, {others}."),
+    Listing(
+        "Which letters have the {o1}, the {o2}, the {o3}?",
+        "{letter} for {name}",
+        ", ",
+        "{rows}, none for {absent}; also {others}.",
+    ),
+    Listing(
+        "Match {o1}, {o2} and {o3} with letters.",
+        "{name} {letter}",
+        ", ",
+        "{rows}, {absent} none; the others are {others}.",
+    ),
+    Listing("One is absent: {o1}, {o2} or {o3}?", "{letter} {name}", ", ", "{absent}; I see {rows} and {others}."),
     Listing("Check {o1}, {o2}, {o3} for me.", "{name} at {letter}", "; ", "{rows}; {absent} missing; also {others}."),
 )
 PROPERTIES = {  # what a question may ask -> categories that have it
@@ -113,19 +127,19 @@ PROPERTIES = {  # what a question may ask -> categories that have it
     "are instruments": ("instrument",),
 }
 SORT = (
-    Wording("Which of A to D {what}?", "{yes_letter}; not {no_letter}."),
-    Wording("Which things here {what}, and which do not belong?", "Belonging: {yes_bracket}; not belonging: {no_bracket}."),
-    Wording("Sort A to D: which {what}?", "Yes: {yes_bracket}. No: {no_bracket}."),
-    Wording("Name first what does not fit, then those that {what}.", "Not {no_the}, but {yes_the}."),
-    Wording("Tell me all that {what} and then the others.", "{yes_the}; others {no_letter}."),
-    Wording("Look for things that {what}.", "Found {yes_place}; besides {no_bracket}."),
-    Wording("Which letters do not fit if all should {what_bare}?", "No fit for {no_letter}; fit for {yes_letter}."),
+    Wording("Which of A to F {what}?", "{yes_letter}; not {no_name}."),
+    Wording("Which things here {what}, and which do not belong?", "{yes_name}; {no_letter} not."),
+    Wording("Sort A to F: which {what}?", "Yes {yes_bracket}; no {no_bracket}."),
+    Wording("Name first what does not fit, then those that {what}.", "Not {no_bracket}; but {yes_name}."),
+    Wording("Tell me all that {what} and then the others.", "{yes_bracket}; others {no_letter}."),
+    Wording("Look for things that {what}.", "Found {yes_place}; besides {no_name}."),
+    Wording("Which letters do not fit if all should {what_bare}?", "No fit for {no_letter}; fit for {yes_name}."),
     Wording("Where are those that {what}?", "{yes_place}; the rest: {no_letter}."),
 )
 
 
 class Science:
-    """Cells with element symbols and atom counts, or four lettered things."""
+    """Cells with element symbols and atom counts, or six lettered things."""
 
     name = "science"
     longest_edge = SIDE
@@ -153,7 +167,7 @@ def mixture(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
     counts = rng.sample(range(2, 100), 4)
     rows: list[Fields] = [
         {"name": fact(e.name), "symbol": fact(e.symbol), "count": fact(c), "place": fact(p)}
-        for e, c, p in zip(shown, counts, PLACES, strict=True)
+        for e, c, p in zip(shown, counts, CORNERS, strict=True)
     ]
     ranked = [row for _, row in sorted(zip(counts, rows, strict=True), key=lambda pair: pair[0])]
     order = ("falling", FALLING, ranked[::-1]) if rng.random() < 0.5 else ("rising", RISING, ranked)
@@ -168,7 +182,12 @@ def mixture(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
 
 
 def options(
-    rng: random.Random, listings: Sequence[Listing], rows: Sequence[Fields], absent: str, gone: str, others: Fact | str = ""
+    rng: random.Random,
+    listings: Sequence[Listing],
+    rows: Sequence[Fields],
+    absent: str,
+    gone: str,
+    others: Fact | str = "",
 ) -> Exchange:
     """Three options in the question, two of which are in the picture."""
     names = [str_of(row["name"]) for row in rows]
@@ -177,7 +196,9 @@ def options(
     numbered.sort(key=lambda row: int(str_of(row["n"])))
     out = glued("({n}) {name} is {gone}", n=fact(names.index(absent) + 1), name=fact(absent), gone=gone)
     asked = {f"o{i}": name for i, name in enumerate(names, 1)}
-    return list_rows(rng, "options", listings, numbered, {**asked, "out": out, "absent": fact(absent), "others": others})
+    return list_rows(
+        rng, "options", listings, numbered, {**asked, "out": out, "absent": fact(absent), "others": others}
+    )
 
 
 def states(rng: random.Random, shown: Sequence[Element], rows: Sequence[Fields]) -> Exchange:
@@ -203,7 +224,7 @@ def str_of(value: Fact | str | int) -> str:
 
 
 def draw_mixture(rng: random.Random, shown: Sequence[Element], counts: Sequence[int], face: Face) -> Image.Image:
-    """Four cells of 48 px, coloured by state: symbol above, number of atoms below."""
+    """Four square cells, coloured by state: symbol above, number of atoms below."""
     canvas = background(rng.choice(("white", "gray", "blue", "purple")), SIDE, SIDE)
     draw = ImageDraw.Draw(canvas)
     for i, (element, count) in enumerate(zip(shown, counts, strict=True)):
@@ -215,10 +236,12 @@ def draw_mixture(rng: random.Random, shown: Sequence[Element], counts: Sequence[
 
 
 def samples(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange]]:
-    """Four things with the letters A to D."""
+    """Four things with the letters A to F."""
     while True:
-        *shown, absent = draw_sprites(rng, part, 5)
-        fitting = [w for w, kinds in PROPERTIES.items() if 1 <= sum(s.concept.category in kinds for s in shown) <= 3]
+        *shown, absent = draw_sprites(rng, part, len(LETTERS) + 1)
+        fitting = [
+            w for w, kinds in PROPERTIES.items() if 1 <= sum(s.concept.category in kinds for s in shown) < len(LETTERS)
+        ]
         if fitting:
             break
     rows: list[Fields] = [
@@ -234,34 +257,42 @@ def samples(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
     asked = rng.sample(rows, 2)
     others = joined((row["name"] for row in rows if row not in asked), " and ")
     exchanges = [
-        list_rows(rng, "name", NAME, rows, {}),
-        list_rows(rng, "backward", NAME_BACK, rows[::-1], {}),
+        in_order(rng, "name", NAME, rng.sample(rows, len(rows))),
+        in_order(rng, "kind", KIND, rng.sample(rows, len(rows))),
         options(rng, CHOICE, asked, absent.concept.name, "not shown", others),
         by_property(rng, rng.choice(fitting), shown, rows),
     ]
     return draw_samples(rng, shown), exchanges
 
 
+def in_order(rng: random.Random, kind: str, listings: Sequence[Listing], rows: Sequence[Fields]) -> Exchange:
+    """The things in the order of letters that the question gives."""
+    return list_rows(
+        rng, kind, listings, rows, {"order": joined((str_of(row["letter"]) for row in rows), ", ", " and ")}
+    )
+
+
 def by_property(rng: random.Random, what: str, shown: Sequence[Sprite], rows: Sequence[Fields]) -> Exchange:
     """Those that have the property against those that have not."""
-    fields: dict[str, Fact | str | int] = {"what": what, "what_bare": what.replace("are ", "be ").replace("can be", "be")}
+    fields: dict[str, Fact | str | int] = {
+        "what": what,
+        "what_bare": what.replace("are ", "be ").replace("can be", "be"),
+    }
     for key, wanted in (("yes", True), ("no", False)):
         group = [r for s, r in zip(shown, rows, strict=True) if (s.concept.category in PROPERTIES[what]) == wanted]
-        fields[f"{key}_letter"] = joined((glued("{letter}, {thing}", **row) for row in group), " and ")
+        fields[f"{key}_name"] = joined((glued("{name}", **row) for row in group), " and ")
+        fields[f"{key}_letter"] = joined((glued("{letter} {name}", **row) for row in group), ", ")
         fields[f"{key}_bracket"] = joined((glued("{name} ({letter})", **row) for row in group), ", ")
-        fields[f"{key}_the"] = joined((glued("the {name} at {letter}", **row) for row in group), " and ")
-        fields[f"{key}_place"] = joined((glued("{name} at the {place}", **row) for row in group), ", ")
+        fields[f"{key}_place"] = joined((glued("{place} {name}", **row) for row in group), " and ")
     return ask(rng, "property", SORT, fields)
 
 
 def draw_samples(rng: random.Random, shown: Sequence[Sprite]) -> Image.Image:
-    """Four cells of 48 px: letter in the corner, thing beside it."""
+    """Six cells of 32 x 48 px: the letter above, the thing below."""
     canvas = background(rng.choice(("white", "gray", "yellow", "green", "blue", "pink")), SIDE, SIDE)
     draw = ImageDraw.Draw(canvas)
     for i, sprite in enumerate(shown):
-        x, y = i % 2 * CELL, i // 2 * CELL
-        place(canvas, sprite, x + 14 + rng.randint(-1, 1), y + 9 + rng.randint(-2, 2), 32)
-        write(draw, x + 3, y + 13, LETTERS[i], faces("seen")[0], 13, INK)
-    draw.line((CELL, 4, CELL, SIDE - 4), fill=(150, 150, 160))
-    draw.line((4, CELL, SIDE - 4, CELL), fill=(150, 150, 160))
+        x, y = i % 3 * WIDTH, i // 3 * CELL
+        write(draw, x + 4 + rng.randint(0, 2), y + 15, LETTERS[i], LABEL, 15, INK)
+        place(canvas, sprite, x + 2 + rng.randint(-1, 1), y + 17 + rng.randint(-1, 1), 28)
     return canvas
