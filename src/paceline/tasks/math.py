@@ -28,8 +28,9 @@ class Math:
     def draw(self, rng: random.Random, split: Split) -> tuple[Sequence[Image.Image], Sequence[Exchange], Slice]:
         """One picture and three exchanges."""
         part = draw_slice(rng, split)
-        picture, exchanges = rng.choice(PUZZLES)(rng, part)
-        return [picture], exchanges, part
+        puzzle = rng.choice(PUZZLES)
+        picture, exchanges = puzzle(rng, part)
+        return [picture], exchanges, "seen" if puzzle in (_clock, _rectangle, _rows) else part
 
 
 def _sheet(rng: random.Random) -> tuple[Image.Image, ImageDraw.ImageDraw]:
@@ -231,7 +232,7 @@ SUMS = (
     ("Double the {zs} and count again.", "{c} {z} x 2 = {double}, {a} {xs}, {b} {ys}, so {grown}; before {all}."),
     (
         "Three more {xs} come. Count before and after.",
-        "{a} {xs}, {b} {ys}, {c} {zs}, {all}; after {plus} {xs}, {more}.",
+        "{a} {xs}, {b} {ys}, {c} {z}, {all}; after {plus} {xs}, {more}.",
     ),
     ("Multiply the counts of {xs} and {ys}.", "{xs} {a} x {ys} {b} = {times}; {z} {c}, all {all}."),
     ("How do the three kinds compare?", "{xs} {a}, {ys} {b}, {z} {c}; gaps {gap} and {gap2}."),
