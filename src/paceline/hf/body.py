@@ -14,8 +14,8 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from paceline.errors import UsageError
+from paceline.hf.layers import RecurrentLayer
 from paceline.hf.masks import FULL, SLIDING, Mask, Masks
-from paceline.hf.recurrent import RecurrentLayer
 
 RECURRENT = ("linear_attention", "conv")
 
@@ -51,7 +51,7 @@ class Body:
                 f"attention {config._attn_implementation!r} takes no block masks; load the model with "
                 "attn_implementation='sdpa' or 'eager'"
             )
-        mixed = SLIDING in types and getattr(config, "layer_types", None) is not None
+        mixed = set(types) - {FULL, "dummy"} and getattr(config, "layer_types", None) is not None
         rope = getattr(config, "rope_parameters", None) or {}
         body = Body(
             model,
@@ -59,7 +59,7 @@ class Body:
             decoder.layers,
             None,
             window=config.sliding_window if SLIDING in types else None,
-            kinds=(FULL, SLIDING) if mixed else (),
+            kinds=tuple(sorted(set(types) - {"dummy"})) if mixed else (),
             recurrent=tuple(i for i, kind in enumerate(types) if kind in RECURRENT),
             mrope="mrope_section" in rope,
             vision=vision,

@@ -29,9 +29,10 @@ class Masks:
         near = self.window is not None and top > self.window  # below that the window hides nothing
         if not self.kinds:
             return self._mask(rows, length, tree, start, top, self.window if near else None)
-        full = self._mask(rows, length, tree, start, top, None)
-        sliding = self._mask(rows, length, tree, start, top, self.window) if near else full
-        return {FULL: full, SLIDING: sliding}
+        masks: dict[str, Tensor | None] = dict.fromkeys(self.kinds)  # recurrent layers take none
+        for kind in {FULL, SLIDING} & set(self.kinds):
+            masks[kind] = self._mask(rows, length, tree, start, top, self.window if near and kind == SLIDING else None)
+        return masks
 
     def _mask(
         self, rows: Sequence[int], length: Tensor, tree: Tree, start: int, top: int, window: int | None

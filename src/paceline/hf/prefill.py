@@ -13,9 +13,10 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import Cache
 
 from paceline.clock import Clock
-from paceline.core import Context, Needs, Pass, Prompt
+from paceline.core import Context, Needs, Pass, Prompt, TargetSession
 from paceline.errors import UsageError
 from paceline.hf.body import Body, takes, unchanged
+from paceline.hf.recurrent import Abreast, ReplaySession
 from paceline.hf.session import Session
 from paceline.hf.slots import Slots
 
@@ -36,7 +37,7 @@ class Reading:
 @torch.inference_mode()
 def open_session(
     body: Body, prompts: Sequence[Prompt], needs: Needs, image_ids: Sequence[int], clock: Clock
-) -> tuple[Session, Context, Pass]:
+) -> tuple[TargetSession, Context, Pass]:
     """Read the prompts; each row's last token stays uncommitted. Raises UsageError for needs that cannot be met."""
     wrong = [k for k in needs.layers if not 0 <= k <= len(body.layers)]
     if wrong:
@@ -44,15 +45,28 @@ def open_session(
     if needs.scores:
         raise UsageError("received attention scores are not offered by this target yet")
     read = [_read(body, prompt, needs, clock) for prompt in prompts]
-    sizes = [len(prompt.ids) for prompt in prompts]
-    slots = Slots.of([row.cache for row in read], sizes)
-    offsets = [row.offset for row in read if row.offset is not None]
-    session = Session(body, needs.layers, slots, [n - 1 for n in sizes], torch.stack(offsets) if offsets else None)
+    session = _session(body, prompts, read, needs.layers)
     seen = Pass(
         torch.stack([row.logits for row in read])[:, None],
         torch.stack([row.features[-1] for row in read])[:, None] if needs.layers else None,
     )
     return session, _context(body, prompts, read, needs, image_ids), seen
+
+
+def _session(body: Body, prompts: Sequence[Prompt], read: Sequence[Reading], layers: tuple[int, ...]) -> TargetSession:
+    sizes = [len(prompt.ids) for prompt in prompts]
+    offsets = [row.offset for row in read if row.offset is not None]
+    offset = torch.stack(offsets) if offsets else None
+    committed = [size - 1 for size in sizes]
+    if not body.recurrent:
+        return Session(body, layers, Slots.of([row.cache for row in read], sizes), committed, offset)
+    return Abreast([
+        ReplaySession(
+            body, layers, Slots.of([row.cache], [n]), [n - 1], None if offset is None else offset[i : i + 1],
+            prompts[i].ids[None, -1:].to(body.model.device),
+        )
+        for i, (row, n) in enumerate(zip(read, sizes, strict=True))
+    ])  # fmt: skip
 
 
 def _context(

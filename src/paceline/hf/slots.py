@@ -29,10 +29,10 @@ class Slots(Cache):
         self._top = 0
 
     @staticmethod
-    def of(caches: Sequence[Cache], lengths: Sequence[int], layers: Sequence[object] = ()) -> Slots:
+    def of(caches: Sequence[Cache], lengths: Sequence[int]) -> Slots:
         """The store of these caches, one a row and each of a batch of one; the caches are emptied on the way.
 
-        lengths: tokens in each cache. layers: recurrent layers, kept as they are.
+        lengths: tokens in each cache. Recurrent layers stay what they are, for a single row.
         """
         shapes: dict[tuple[int, int], list[tuple[int, str]]] = {}
         for i, layer in enumerate(caches[0].layers):
@@ -53,7 +53,7 @@ class Slots(Cache):
                     setattr(cache.layers[i], kind, None)
             planes.append(plane)
             count += len(members)
-        return Slots(planes, place, layers)
+        return Slots(planes, place, caches[0].layers)
 
     def lay(self, lengths: Sequence[int], start: int, width: int) -> int:
         """Ready the store for columns start … width - 1 of a block behind each row; returns the slots in view."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +18,14 @@ if TYPE_CHECKING:
 FAMILIES: Mapping[str, str] = MappingProxyType({
     "idefics3": "paceline.targets.idefics3:Idefics3",
     "smolvlm": "paceline.targets.idefics3:Idefics3",
+    "llava": "paceline.targets.llava:Llava",
+    "llava_next": "paceline.targets.llava:Llava",
+    "mistral3": "paceline.targets.mistral3:Mistral3",
+    "internvl": "paceline.targets.internvl:InternVL",
+    "qwen2_5_vl": "paceline.targets.qwen_vl:QwenVL",
+    "qwen3_vl": "paceline.targets.qwen_vl:QwenVL",
+    "qwen3_5": "paceline.targets.qwen_vl:QwenVL",
+    "gemma3": "paceline.targets.gemma:Gemma",
 })  # fmt: skip
 TEXT = "paceline.targets.text:Text"  # every other causal language model
 
