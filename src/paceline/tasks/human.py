@@ -1,4 +1,4 @@
-"""Human-text family: WordNet glosses, drawn to be copied exactly, or called up by the picture of what they define (192 px)."""
+"""Human-text family: WordNet glosses, drawn to be copied, or called up by a picture of what they define (192 px)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that go through rows: one wording fixes the row, the separator and the frame, the picture fills the fields."""
+"""Answers that go through rows: a wording fixes row, separator and frame, the picture fills the fields."""
 
 from __future__ import annotations
 

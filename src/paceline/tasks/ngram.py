@@ -84,7 +84,7 @@ def measure(task: str, table: Table, answers: Sequence[Sequence[Hashable]]) -> H
 
 
 def ceiling(task: str) -> float:
-    """Share of the family's question templates that stand for one answer template; 1.0 means that no wording is left to chance."""
+    """Share of the family's question templates with one answer template; 1.0: no wording is left to chance."""
     module = importlib.import_module(FAMILIES[task].split(":")[0])
     rows = [row for value in vars(module).values() if isinstance(value, tuple) for row in value]
     questions = Counter(row.question for row in rows if isinstance(row, Wording | Listing))
@@ -112,7 +112,11 @@ def load_encode(folder: str | None) -> Encode:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    return lambda text: tokenizer(text, add_special_tokens=False).input_ids
+
+    def encode(text: str) -> Sequence[Hashable]:
+        return tokenizer(text, add_special_tokens=False).input_ids
+
+    return encode
 
 
 def run(

@@ -17,15 +17,21 @@ from paceline.tasks.wording import Wording, ask, fact, joined
 SIDE = 192
 SIZE = 18  # pixels per em
 GROCERIES = (
-    "bread cheese milk honey rice tea coffee juice soup salad butter sugar salt corn onion garlic bean pepper potato jam"
+    "bread cheese milk honey rice tea coffee juice soup salad butter sugar salt corn onion garlic bean "
+    "pepper potato jam"
 ).split()
 SIGNS = (
-    "open closed sale fresh hot cold old big small left right stop go slow fast exit enter pull push stairs ticket gate park "
-    "river bridge street road town market shop bank school hotel garden beach lake hill north south east west water fire light "
-    "night day morning sunday free full empty wait here turn keep clean quiet walk ride swim play read eat drink music film "
+    "open closed sale fresh hot cold old big small left right stop go slow fast exit enter pull push "
+    "stairs ticket gate park "
+    "river bridge street road town market shop bank school hotel garden beach lake hill north south east "
+    "west water fire light "
+    "night day morning sunday free full empty wait here turn keep clean quiet walk ride swim play read "
+    "eat drink music film "
     "dance game today now later red blue green white black gold"
 ).split()
-SHOPS = "market shop bank school hotel garden beach lake hill bridge gate park river road street town north south east west".split()
+SHOPS = (
+    "market shop bank school hotel garden beach lake hill bridge gate park river road street town north south east west"
+).split()
 UNSEEN_WORDS = "castle museum forest island window winter summer paper silver monday flour oil".split()
 
 READ = (

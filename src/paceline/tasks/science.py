@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from PIL import Image, ImageDraw
 
 from paceline.tasks.lettering import LABEL, Color, Face, faces, write
-from paceline.tasks.listing import Fields, Listing, list_rows
+from paceline.tasks.listing import Listing, list_rows
 from paceline.tasks.material import Sprite, background, draw_slice, draw_sprites, place
 from paceline.tasks.scene import Exchange, Slice, Split
 from paceline.tasks.tables import UNSEEN_ELEMENTS, Element, elements
@@ -165,7 +165,7 @@ def mixture(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
     """Four elements with their numbers of atoms."""
     *shown, absent = choose_elements(rng, part, 5)
     counts = rng.sample(range(2, 100), 4)
-    rows: list[Fields] = [
+    rows: list[dict[str, Fact]] = [
         {"name": fact(e.name), "symbol": fact(e.symbol), "count": fact(c), "place": fact(p)}
         for e, c, p in zip(shown, counts, CORNERS, strict=True)
     ]
@@ -184,16 +184,16 @@ def mixture(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
 def options(
     rng: random.Random,
     listings: Sequence[Listing],
-    rows: Sequence[Fields],
+    rows: Sequence[Mapping[str, Fact]],
     absent: str,
     gone: str,
     others: Fact | str = "",
 ) -> Exchange:
     """Three options in the question, two of which are in the picture."""
-    names = [str_of(row["name"]) for row in rows]
+    names = [row["name"].text for row in rows]
     names.insert(rng.randrange(3), absent)
-    numbered = [{**row, "n": fact(names.index(str_of(row["name"])) + 1)} for row in rows]
-    numbered.sort(key=lambda row: int(str_of(row["n"])))
+    numbered = [{**row, "n": fact(names.index(row["name"].text) + 1)} for row in rows]
+    numbered.sort(key=lambda row: int(row["n"].text))
     out = glued("({n}) {name} is {gone}", n=fact(names.index(absent) + 1), name=fact(absent), gone=gone)
     asked = {f"o{i}": name for i, name in enumerate(names, 1)}
     return list_rows(
@@ -201,7 +201,7 @@ def options(
     )
 
 
-def states(rng: random.Random, shown: Sequence[Element], rows: Sequence[Fields]) -> Exchange:
+def states(rng: random.Random, shown: Sequence[Element], rows: Sequence[Mapping[str, Fact]]) -> Exchange:
     """Gases against the rest."""
     fields: dict[str, Fact | str | int] = {}
     for key, wanted in (("gas", True), ("rest", False)):
@@ -216,11 +216,6 @@ def some(facts: Iterable[Fact], separator: str) -> Fact:
     """Facts in a row, or the word none."""
     every = list(facts)
     return joined(every, separator) if every else fact("none")
-
-
-def str_of(value: Fact | str | int) -> str:
-    """The text of a field."""
-    return value.text if isinstance(value, Fact) else str(value)
 
 
 def draw_mixture(rng: random.Random, shown: Sequence[Element], counts: Sequence[int], face: Face) -> Image.Image:
@@ -244,7 +239,7 @@ def samples(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
         ]
         if fitting:
             break
-    rows: list[Fields] = [
+    rows: list[dict[str, Fact]] = [
         {
             "letter": fact(letter),
             "name": fact(s.concept.name),
@@ -265,14 +260,14 @@ def samples(rng: random.Random, part: Slice) -> tuple[Image.Image, list[Exchange
     return draw_samples(rng, shown), exchanges
 
 
-def in_order(rng: random.Random, kind: str, listings: Sequence[Listing], rows: Sequence[Fields]) -> Exchange:
+def in_order(
+    rng: random.Random, kind: str, listings: Sequence[Listing], rows: Sequence[Mapping[str, Fact]]
+) -> Exchange:
     """The things in the order of letters that the question gives."""
-    return list_rows(
-        rng, kind, listings, rows, {"order": joined((str_of(row["letter"]) for row in rows), ", ", " and ")}
-    )
+    return list_rows(rng, kind, listings, rows, {"order": joined((row["letter"].text for row in rows), ", ", " and ")})
 
 
-def by_property(rng: random.Random, what: str, shown: Sequence[Sprite], rows: Sequence[Fields]) -> Exchange:
+def by_property(rng: random.Random, what: str, shown: Sequence[Sprite], rows: Sequence[Mapping[str, Fact]]) -> Exchange:
     """Those that have the property against those that have not."""
     fields: dict[str, Fact | str | int] = {
         "what": what,

@@ -51,7 +51,7 @@ def elements(part: Slice) -> tuple[Element, ...]:
 
 @cache
 def countries(split: Split, part: Slice) -> dict[int, tuple[Row, ...]]:
-    """Rows by year that a scene may chart; val and test have years of their own, "new" has countries of its own as well."""
+    """Rows by year that a scene may chart; val and test have their own years, "new" its own countries too."""
     years = {"train": None, "val": VAL_YEARS, "test": TEST_YEARS}[split]
     table: dict[int, list[Row]] = {}
     with open(ASSETS / "countries.csv", encoding="utf8") as file:

