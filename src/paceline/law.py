@@ -169,7 +169,7 @@ def _merge(laws: Sequence[Law], dim: int, join: Callable[[list[Tensor], int], Te
 
 def _times(probs: Tensor, u: Tensor) -> Tensor:
     """p / Exp(1), whose argmax is a draw from p. Were it -log u, a u that rounds to 1 would let p = 0 win."""
-    return probs / u.neg_().log1p_().neg_()
+    return probs / u.to(probs.dtype).neg_().log1p_().neg_()
 
 
 def _left(p: Tensor, q: Tensor, where: Tensor) -> Tensor:
