@@ -1,0 +1,106 @@
+"""`paceline bench`: drafters side by side on the same prompts, with plain decoding and with Hugging Face `generate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paceline.cli import FAULT, options, output
+from paceline.cli.opening import known_coupling, open_target, sampling_of
+from paceline.errors import UsageError
+
+TRAFFIC = "Traffic"
+
+
+def bench(
+    target: options.Target = "tiny-native",
+    drafters: Annotated[
+        str, typer.Option("--drafters", "--drafter", help="a,b,… or all.", rich_help_panel=options.MODEL)
+    ] = "all",
+    device: options.Device = "cpu",
+    dtype: options.DType = None,
+    threads: options.Threads = None,
+    longest_edge: options.LongestEdge = None,
+    suite: Annotated[str, typer.Option(help="m6 or text.", rich_help_panel=TRAFFIC)] = "m6",
+    tasks: Annotated[str, typer.Option(help="a,b,… of the suite, or all.", rich_help_panel=TRAFFIC)] = "all",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Prompts a task; default 8, or all of --prompts.", rich_help_panel=TRAFFIC)
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="Own traffic: a text file, one prompt a line, or .jsonl.", rich_help_panel=TRAFFIC),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Directory of the pictures of --prompts.", rich_help_panel=TRAFFIC)
+    ] = None,
+    temperature: Annotated[
+        str, typer.Option("--temperature", "--temperatures", help="a,b,…", rich_help_panel=options.DRAW)
+    ] = "0,1",
+    top_k: options.TopK = 0,
+    top_p: options.TopP = 1.0,
+    min_p: options.MinP = 0.0,
+    seed: options.Seed = 0,
+    max_new_tokens: options.MaxNewTokens = 512,
+    coupling: options.Coupling = "gumbel",
+    repeats: Annotated[int, typer.Option(min=1, help="Answers timed a prompt; the median one counts.")] = 1,
+    hf: Annotated[bool, typer.Option("--hf/--no-hf", help="Also time Hugging Face generate.")] = True,
+    config: options.Config = None,
+    out: options.Output = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure drafters. Exit code 1: a drafter, or plain decoding, wrote another text than it must."""
+    settings = [
+        sampling_of(temperature=t, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_new_tokens=max_new_tokens)
+        for t in _temperatures(temperature)
+    ]
+    known_coupling(coupling)
+    output.writable(out)
+    from paceline.bench import traffic
+
+    if prompts is None and images is not None:
+        raise UsageError("--images goes with --prompts: a file that says what to ask about the pictures")
+    if prompts is not None:
+        name, asks = traffic.OWN, {traffic.OWN: traffic.own_asks(prompts, images, limit, longest_edge)}
+    else:
+        name, chosen = suite, traffic.tasks_of(suite, options.listed(tasks))
+        asks = {task: traffic.asks_of(suite, task, limit or 8, longest_edge) for task in chosen}
+    model = open_target(target, device=device, dtype=dtype, threads=threads, quiet=quiet or json)
+    from paceline.bench.benchmark import benchmark, plan_of
+
+    plan = plan_of(model, options.listed(drafters), coupling=coupling, repeats=repeats, hf=hf)
+    extra: dict[str, Any] = {
+        "target": target, "suite": name, "limit": limit, "coupling": coupling, "top_k": top_k, "top_p": top_p,
+        "min_p": min_p, "seed": seed, "max_new_tokens": max_new_tokens, "repeats": repeats,
+    }  # fmt: skip
+    from paceline.cli.progress import bar
+
+    with bar(plan, asks, len(settings), hidden=quiet or json) as step:
+        document = benchmark(plan, asks, settings, suite=name, step=step, settings=extra)
+    _tell(document, out, json=json, quiet=quiet)
+    if document["summary"]["faults"]:
+        raise typer.Exit(FAULT)
+
+
+def _temperatures(text: str) -> list[float]:
+    try:
+        found = list(dict.fromkeys(float(part) for part in options.listed(text)))
+    except ValueError:
+        raise UsageError(f"--temperature {text!r}: give numbers such as 0,1") from None
+    if not found:
+        raise UsageError("--temperature is empty; give numbers such as 0,1")
+    return found
+
+
+def _tell(document: dict[str, Any], out: Path | None, *, json: bool, quiet: bool) -> None:
+    from paceline.bench import report
+
+    if out is not None:
+        text = report.markdown(document) if out.suffix == ".md" else output.to_json(document)
+        output.write_whole(out, text)
+    if json:
+        output.emit(document)
+    elif not quiet:
+        report.show(document)

@@ -1,0 +1,31 @@
+"""`paceline models`: the models that ship with the package."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from paceline.cli import output
+from paceline.cli.options import Json
+
+
+def models(json: Json = False) -> None:
+    """List bundled targets and drafters."""
+    from paceline import zoo
+
+    records = [_plain(record) for record in zoo.records()]
+    if json:
+        output.emit(records)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "kind", "parameters", "license", "path")
+    for record in records:
+        size = f"{record['parameters'] / 1e6:.1f} M"
+        table.add_row(record["name"], record["kind"], size, record["license"], str(record["path"]))
+    Console().print(table if records else "no models are bundled with this build")
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(record)

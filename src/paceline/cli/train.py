@@ -1,0 +1,36 @@
+"""`paceline train`: run a recipe; the same command resumes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paceline.cli import output
+from paceline.cli.options import Json
+from paceline.errors import UsageError
+
+
+def train(
+    recipe: Annotated[Path, typer.Option("--config", "-c", help="The recipe, a TOML file.")],
+    directory: Annotated[Path, typer.Option("--output", "-o", help="Where checkpoints and logs go.")],
+    json: Json = False,
+) -> None:
+    """Train from a recipe. Interrupted at any moment, the same command goes on where it stopped."""
+    if not recipe.is_file():
+        raise UsageError(f"no recipe at {recipe}")
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"--output {directory} is a file; give a directory")
+    from paceline.train import run
+    from paceline.train.recipe import RecipeError
+
+    try:
+        result = run(recipe, directory)
+    except RecipeError as error:
+        raise UsageError(str(error)) from error
+    if json:
+        output.emit(asdict(result))
+    else:
+        typer.echo(f"{result.checkpoint}  (step {result.steps}, loss {result.loss:.4f})")
