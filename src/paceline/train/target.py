@@ -1,0 +1,84 @@
+"""Trains a bundled vision-language target from a recipe: vocabulary, rendered scenes, naming of cells, then all families jointly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paceline.train import architecture, naming, objectives, recipe, shards, vocabulary
+from paceline.train.loop import LoopConfig, Result, Trainer
+from paceline.train.mixture import Mixture, MixtureConfig
+from paceline.train.scenes import Encoder
+
+if TYPE_CHECKING:
+    from transformers import Idefics3ForConditionalGeneration, Idefics3Processor
+
+
+@dataclass(frozen=True, slots=True)
+class NamingConfig:
+    """Stage 0: pictures a step and its loop."""
+
+    batch: int
+    loop: LoopConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecipe:
+    """Everything that makes a target: same recipe, same machine, same weights."""
+
+    name: str
+    seed: int
+    text: architecture.TextConfig
+    vision: architecture.VisionConfig
+    vocabulary: vocabulary.VocabularyConfig
+    vocabulary_scenes: int  # training scenes of each family whose text the tokenizer learns from
+    naming: NamingConfig
+    mixture: MixtureConfig
+    loop: LoopConfig
+
+
+def run(path: Path, output: Path, data: Path | None = None, render: bool = True) -> Result:
+    """Run the recipe at `path` to the end, or on from where a killed run stopped; the model lands in `output`/model.
+
+    Rendered scenes go to `data` (default: `output`/data) and are kept; with `render=False` another process renders them.
+    """
+    config = recipe.load(path, TargetRecipe)
+    processor = prepare_processor(config, output / "processor")
+    data = data or output / "data"
+    if render:
+        shards.render(config.mixture.scenes, "train", Encoder(processor), data)
+    model = architecture.build_target(config.text, config.vision, processor.tokenizer, config.seed)
+    joint = output / "joint"
+    if not any(joint.glob("step-*")):
+        _learn_naming(model, config, output / "naming")
+    mixture = Mixture(
+        shards.Shards(data, "train", 0.0 if render else 600.0), config.mixture, processor.tokenizer.pad_token_id
+    )
+    trainer = Trainer(
+        model, objectives.answer_tokens, mixture, config.loop, joint,
+        on_checkpoint=lambda step: architecture.write(model, output / "model", processor),
+    )  # fmt: skip
+    return trainer.run()
+
+
+def render_scenes(path: Path, output: Path, data: Path | None = None) -> None:
+    """Make vocabulary and rendered scenes of a recipe and nothing else, for a run with `render=False` beside it."""
+    config = recipe.load(path, TargetRecipe)
+    processor = prepare_processor(config, output / "processor")
+    shards.render(config.mixture.scenes, "train", Encoder(processor), data or output / "data")
+
+
+def prepare_processor(config: TargetRecipe, directory: Path) -> Idefics3Processor:
+    """Return the processor in `directory`; train its vocabulary first when there is none."""
+    if not (directory / "tokenizer.json").is_file():
+        texts = shards.texts(config.mixture.shares, config.vocabulary_scenes)
+        tokenizer = vocabulary.train_tokenizer(texts, config.vocabulary.size, config.text.positions)
+        vocabulary.build_processor(tokenizer, config.vocabulary).save_pretrained(directory)
+    return vocabulary.load_processor(directory)
+
+
+def _learn_naming(model: Idefics3ForConditionalGeneration, config: TargetRecipe, directory: Path) -> None:
+    namer = naming.CellNamer(model, config.text.width, config.seed + 1)
+    source = naming.CellSource(config.seed, config.naming.batch)
+    Trainer(namer, naming.name_cells, source, config.naming.loop, directory).run()
