@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
+
+from paceline.bench.intervals import ENOUGH
 
 Record = Mapping[str, Any]
 
@@ -33,7 +36,8 @@ def ratio(key: str, *, interval: bool = True) -> Callable[[Record], str]:
         value, between = record.get(key), record.get(f"{key}_ci") if interval else None
         if value is None:
             return "–"
-        return f"{value:.2f}×" + (f" [{between[0]:.2f}, {between[1]:.2f}]" if between else "")
+        wide = between and between[0] < between[1]  # the baseline beside itself has no spread
+        return f"{value:.2f}×" + (f" [{between[0]:.2f}, {between[1]:.2f}]" if wide else "")
 
     return cell
 
@@ -129,7 +133,8 @@ def tables(document: Record, console: Console) -> Iterator[RenderableType]:
 def fitting(choices: Sequence[Sequence[Column]], records: Sequence[Record], console: Console) -> Table:
     """The table with the first of these sets of columns that fits the console; the last one if none does."""
     made = [_table(columns, records) for columns in choices]
-    return next((table for table in made if console.measure(table).maximum <= console.width), made[-1])
+    free = console.options.update(max_width=1000)
+    return next((table for table in made if Measurement.get(console, free, table).maximum <= console.width), made[-1])
 
 
 def _at(records: Sequence[Record], temperature: float) -> list[Record]:
@@ -172,19 +177,26 @@ def _pipes(columns: Sequence[Column], records: Sequence[Record]) -> str:
 
 
 def closing(document: Record) -> str:
-    """How it was measured, in two or three lines."""
+    """How it was measured, and what the comparison of texts found."""
     meta, summary = document["meta"], document["summary"]
-    hardware = meta["hardware"]
-    machine = hardware.get("gpu") or f"{hardware['cpu']}, {hardware['cores']} cores"
     prompts = max((row["n_prompts"] for row in document["rows"]), default=0)
     about = (
-        f"{meta.get('target', meta['target_class'])} ({meta['target_parameters'] / 1e6:.1f} M), {meta['dtype']}, batch "
-        f"{meta['batch']}, {meta['threads']} threads on {machine}; {prompts} prompts a task; commit {meta['commit']}, "
+        f"{meta.get('target', meta['target_class'])} ({meta['target_parameters'] / 1e6:.1f} M), {meta['dtype']}, "
+        f"batch {meta['batch']}, {_machine(meta)}; {prompts} prompts a task; commit {meta['commit']}, "
         f"{meta['date'][:10]}, torch {meta['versions']['torch']}, transformers {meta['versions']['transformers']}."
     )
-    between = "In brackets: 95 % paired bootstrap over prompts." if prompts >= 8 else "Too few prompts for intervals."
-    found = f"{summary['compared']} answers compared with plain decoding: {summary['faults']} faults, {summary['ties']} ties."
-    return f"{about} {between} {found}"
+    between = (
+        "In brackets: 95 % paired bootstrap over prompts." if prompts >= ENOUGH else "Too few prompts for intervals."
+    )
+    found = f"{summary['faults']} faults, {summary['ties']} ties"
+    return f"{about} {between} {summary['compared']} answers compared with plain decoding: {found}."
+
+
+def _machine(meta: Record) -> str:
+    hardware, threads = meta["hardware"], meta["threads"]
+    return f"{threads} thread{'s' if threads > 1 else ''} on " + (
+        hardware.get("gpu") or f"{hardware['cpu']} ({hardware['cores']} of its cores)"
+    )
 
 
 def _means_title(document: Record) -> str:

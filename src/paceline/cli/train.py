@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import output
+from paceline.cli import FAULT, output
 from paceline.cli.options import Json
 from paceline.errors import UsageError
 
 
 def train(
     recipe: Annotated[Path, typer.Option("--config", "-c", help="The recipe, a TOML file.")],
-    directory: Annotated[Path, typer.Option("--output", "-o", help="Where checkpoints and logs go.")],
+    directory: Annotated[Path, typer.Option("--output", "-o", help="Where checkpoints, logs and the model go.")],
+    data: Annotated[Path | None, typer.Option(help="Where rendered scenes are kept; default: OUTPUT/data.")] = None,
     json: Json = False,
 ) -> None:
     """Train from a recipe. Interrupted at any moment, the same command goes on where it stopped."""
@@ -23,13 +24,17 @@ def train(
         raise UsageError(f"no recipe at {recipe}")
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"--output {directory} is a file; give a directory")
-    from paceline.train import run
+    from paceline.train.loop import Diverged
     from paceline.train.recipe import RecipeError
+    from paceline.train.target import run
 
     try:
-        result = run(recipe, directory)
+        result = run(recipe, directory, data)
     except RecipeError as error:
         raise UsageError(str(error)) from error
+    except Diverged as error:
+        typer.echo(f"paceline: training diverged: {error}", err=True)
+        raise typer.Exit(FAULT) from error
     if json:
         output.emit(asdict(result))
     else:
