@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -58,8 +59,11 @@ print(digest.hexdigest())
 """
 
 
+drawn_once = cache(scene)
+
+
 def scenes(task: str, split: Split, number: int) -> list[Scene]:
-    return [scene(task, split, i) for i in range(number)]
+    return [drawn_once(task, split, i) for i in range(number)]
 
 
 def text_of(drawn: Scene) -> str:
