@@ -9,6 +9,7 @@ from pathlib import Path
 from paceline.train import target
 from paceline.train.loop import Diverged
 from paceline.train.recipe import RecipeError
+from paceline.train.run import run
 
 
 def main() -> int:
@@ -25,7 +26,7 @@ def main() -> int:
         if given.render == "only":
             target.render_scenes(given.recipe, given.output, given.data)
         else:
-            target.run(given.recipe, given.output, given.data, render=given.render == "first")
+            run(given.recipe, given.output, given.data, render=given.render == "first")
     except (RecipeError, Diverged) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, RecipeError) else 1

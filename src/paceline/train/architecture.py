@@ -1,4 +1,4 @@
-"""Builds the bundled vision-language target from numbers in a recipe, and writes it as a plain Hugging Face directory."""
+"""Builds targets and language models from numbers in a recipe, and writes plain Hugging Face directories."""
 
 from __future__ import annotations
 
@@ -47,10 +47,12 @@ class VisionConfig:
 def _llama(text: TextConfig, tokenizer: PreTrainedTokenizerFast) -> dict[str, object]:
     return {
         "vocab_size": len(tokenizer), "hidden_size": text.width, "intermediate_size": text.feed_forward,
-        "num_hidden_layers": text.layers, "num_attention_heads": text.heads, "num_key_value_heads": text.key_value_heads,
-        "head_dim": text.width // text.heads, "max_position_embeddings": text.positions, "rms_norm_eps": 1e-5,
+        "num_hidden_layers": text.layers, "num_attention_heads": text.heads,
+        "num_key_value_heads": text.key_value_heads, "head_dim": text.width // text.heads,
+        "max_position_embeddings": text.positions, "rms_norm_eps": 1e-5,
         "rope_parameters": {"rope_type": "default", "rope_theta": text.rope_theta}, "tie_word_embeddings": True,
-        "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
     }  # fmt: skip
 
 
@@ -66,8 +68,10 @@ def build_target(
             "num_attention_heads": vision.heads, "image_size": vision.tile, "patch_size": vision.patch,
         },
         text_config=LlamaConfig(**_llama(text, tokenizer)),
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"), scale_factor=vision.shuffle, tie_word_embeddings=True,
-        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"), scale_factor=vision.shuffle,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     model = Idefics3ForConditionalGeneration(config)
     initialise(model, seed)
@@ -85,7 +89,7 @@ def build_language_model(text: TextConfig, tokenizer: PreTrainedTokenizerFast, s
 
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int) -> None:
-    """Redraw all matrices: spread 1/sqrt(inputs), embeddings .02, projections back into the residual stream divided by sqrt(2 · layers)."""
+    """Redraw all matrices: spread 1/sqrt(inputs), embeddings .02; residual outputs are divided by sqrt(2 layers)."""
     generator = torch.Generator().manual_seed(seed)
     stacks = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     depth = max((len(stack) for stack in stacks), default=1)
@@ -98,13 +102,11 @@ def initialise(model: nn.Module, seed: int) -> None:
                 spread /= (2 * depth) ** 0.5
             module.weight.normal_(0.0, spread, generator=generator)
         elif isinstance(module, nn.Conv2d):
-            module.weight.normal_(
-                0.0, (module.in_channels * module.kernel_size[0] * module.kernel_size[1]) ** -0.5, generator=generator
-            )
+            module.weight.normal_(0.0, module.weight[0].numel() ** -0.5, generator=generator)
 
 
 def write(model: PreTrainedModel, directory: Path, processor: object) -> None:
-    """Save fp16 weights that load as float32, config, tokenizer and processor, so that plain `from_pretrained` suffices."""
+    """Save fp16 weights that load as float32, config, tokenizer and processor: plain `from_pretrained` suffices."""
     import copy
 
     half = copy.deepcopy(model).half()

@@ -1,4 +1,4 @@
-"""Atomic checkpoints of a training run: parameters, optimiser state, random state and counters, as safetensors and JSON."""
+"""Atomic checkpoints of a run: parameters, optimiser and random state as safetensors, counters as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def save(
     counters: Mapping[str, Any],
     keep: int = 2,
 ) -> Path:
-    """Write checkpoint `step` under `root` and drop all but the newest `keep`; a kill at any moment leaves the older ones whole."""
+    """Write checkpoint `step` under `root`, keep the newest `keep`; a kill leaves the older ones whole."""
     final, draft = root / f"step-{step:08d}", root / f".writing-{step:08d}"
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)

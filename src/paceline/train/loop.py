@@ -1,4 +1,4 @@
-"""The one training loop: micro-batches in, a checkpointed model out; killed at any moment, it resumes to the same bits."""
+"""The one training loop: micro-batches in, checkpoints out; killed at any moment, it resumes to the same bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Batch = TypeVar("Batch")
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig:
-    """How to train: steps, schedule (warm-up, constant, linear decay to zero over the last `decay_steps`), optimiser."""
+    """How to train: steps, schedule (warm-up, constant, linear decay to zero over `decay_steps`), optimiser."""
 
     steps: int
     learning_rate: float

@@ -1,13 +1,13 @@
-"""Which scenes a training step sees: fixed shares of the families, fresh scenes in order, grouped into even micro-batches."""
+"""Which scenes a step sees: fixed shares of the families, fresh scenes in order, grouped into even micro-batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Protocol
 
 from paceline.train.packing import Packed, PackedBatch, collate
-from paceline.train.shards import Shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,23 @@ class MixtureConfig:
             raise ValueError("scenes_per_step and tokens_per_micro_batch must be at least 1")
 
 
+class Scenes(Protocol):
+    """Where scenes come from by number."""
+
+    def scene(self, task: str, index: int) -> Packed: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Mixture:
     """A `Source` of packed batches: what step s holds depends on s alone."""
 
-    shards: Shards
+    scenes: Scenes
     config: MixtureConfig
     pad: int
 
     def micro_batches(self, step: int) -> list[PackedBatch]:
         """Return the micro-batches of a step, each of scenes with equally many tiles and similar lengths."""
-        drawn = [self.shards.scene(task, index) for task, index in self.numbers(step)]
+        drawn = [self.scenes.scene(task, index) for task, index in self.numbers(step)]
         drawn.sort(key=lambda scene: (len(scene.tiles), scene.length))
         batches = []
         for _, same in groupby(drawn, key=lambda scene: len(scene.tiles)):
@@ -56,7 +62,7 @@ class Mixture:
 
 
 def split(scenes: list[Packed], budget: int) -> list[list[Packed]]:
-    """Cut scenes, sorted by length, into runs whose padded size stays within `budget` tokens (a single scene may exceed it)."""
+    """Cut scenes, sorted by length, into runs of at most `budget` padded tokens (a single scene may exceed it)."""
     runs: list[list[Packed]] = []
     for scene in scenes:
         if runs and scene.length * (len(runs[-1]) + 1) <= budget:

@@ -83,7 +83,7 @@ def _tile(rng: random.Random) -> tuple[Image.Image, list[int]]:
 
 
 class CellNamer(nn.Module):
-    """The vision half of a target with a linear head over the 2 x 2 connector tokens of a cell; the head is thrown away."""
+    """The vision half of a target with a linear head over the 2 x 2 tokens of a cell; the head is thrown away."""
 
     def __init__(self, target: nn.Module, width: int, seed: int) -> None:
         super().__init__()

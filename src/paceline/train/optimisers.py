@@ -1,4 +1,4 @@
-"""Optimisers: fused AdamW, and Muon (momentum orthogonalised by a Newton-Schulz iteration) for the matrices of a net."""
+"""Optimisers: fused AdamW, and Muon (momentum orthogonalised by Newton-Schulz) for the matrices of a net."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["adamw", "muon"]
 
 
 class Muon(torch.optim.Optimizer):
-    """Steepest descent under the spectral norm; updates are scaled to the RMS of AdamW's, so one learning rate fits both.
+    """Steepest descent under the spectral norm, scaled to the RMS of AdamW's updates: one learning rate fits both.
 
     Runs in the parameters' own dtype: bfloat16 products are slow on CPUs without native support.
     """

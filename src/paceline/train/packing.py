@@ -1,4 +1,4 @@
-"""Scenes into tensors: one shared picture prefix, then question/answer branches that see the prefix and themselves only.
+"""Scenes into tensors: one shared picture prefix, then branches of question and answer that see it and themselves.
 
 Worked example: prefix of 3 tokens, branches of 2 and 3 tokens.
 
@@ -100,12 +100,13 @@ def collate(scenes: Sequence[Packed], pad: int) -> PackedBatch:
     return PackedBatch(
         name=", ".join(f"{scene.task}/{scene.index}" for scene in scenes),
         ids=ids, positions=positions, mask=branch_mask(owner), pixels=pixels, source=source,
-        labels=torch.from_numpy(np.concatenate(labels).astype(np.int64)), task=torch.from_numpy(np.concatenate(task)), tasks=tasks,
+        labels=torch.from_numpy(np.concatenate(labels).astype(np.int64)), task=torch.from_numpy(np.concatenate(task)),
+        tasks=tasks,
     )  # fmt: skip
 
 
 def branch_mask(owner: Tensor) -> Tensor:
-    """Return [B, 1, L, L]: a token sees earlier tokens of the prefix (0) and of its own branch; padding (-1) sees itself."""
+    """Return [B, 1, L, L]: a token sees the prefix (0) and its own branch up to itself; padding (-1) sees padding."""
     length = owner.shape[1]
     causal = torch.ones(length, length, dtype=torch.bool).tril()
     same = owner[:, :, None] == owner[:, None, :]

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from paceline.errors import UsageError
+
 T = TypeVar("T")
 
 
-class RecipeError(ValueError):
+class RecipeError(UsageError):
     """A recipe that cannot be used; the message is one line for the user."""
 
 

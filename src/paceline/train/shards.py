@@ -1,4 +1,4 @@
-"""Pre-rendered scenes on disk: tiles as bytes (memory-mapped) and token ids, one shard for every `SHARD` scenes of a task."""
+"""Pre-rendered scenes on disk: memory-mapped tiles as bytes, and token ids; a shard holds `SHARD` scenes of a task."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _flatten(packed: list[Packed]) -> dict[str, np.ndarray]:
 
 
 class Shards:
-    """Reads rendered scenes by number; waits `patience` seconds for another process to render one, then FileNotFoundError."""
+    """Reads rendered scenes by number; waits `patience` seconds for another process, then FileNotFoundError."""
 
     def __init__(self, directory: Path, split: Split, patience: float = 0.0) -> None:
         self.directory, self.split, self.patience = directory, split, patience

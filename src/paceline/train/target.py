@@ -1,12 +1,12 @@
-"""Trains a bundled vision-language target from a recipe: vocabulary, rendered scenes, naming of cells, then all families jointly."""
+"""Trains a vision-language target from a recipe: vocabulary, rendered scenes, naming of cells, then all families."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from paceline.train import architecture, naming, objectives, recipe, shards, vocabulary
+from paceline.train import architecture, naming, objectives, provenance, recipe, shards, vocabulary
 from paceline.train.loop import LoopConfig, Result, Trainer
 from paceline.train.mixture import Mixture, MixtureConfig
 from paceline.train.scenes import Encoder
@@ -27,6 +27,7 @@ class NamingConfig:
 class TargetRecipe:
     """Everything that makes a target: same recipe, same machine, same weights."""
 
+    kind: Literal["target"]
     name: str
     seed: int
     text: architecture.TextConfig
@@ -41,7 +42,7 @@ class TargetRecipe:
 def run(path: Path, output: Path, data: Path | None = None, render: bool = True) -> Result:
     """Run the recipe at `path` to the end, or on from where a killed run stopped; the model lands in `output`/model.
 
-    Rendered scenes go to `data` (default: `output`/data) and are kept; with `render=False` another process renders them.
+    Rendered scenes go to `data` (default: `output`/data) and are kept; `render=False` waits for another process.
     """
     config = recipe.load(path, TargetRecipe)
     processor = prepare_processor(config, output / "processor")
@@ -52,14 +53,15 @@ def run(path: Path, output: Path, data: Path | None = None, render: bool = True)
     joint = output / "joint"
     if not any(joint.glob("step-*")):
         _learn_naming(model, config, output / "naming")
+
+    def keep(step: int) -> None:
+        architecture.write(model, output / "model", processor)
+        provenance.write(output / "model", path, name=config.name, steps=step)
+
     mixture = Mixture(
         shards.Shards(data, "train", 0.0 if render else 600.0), config.mixture, processor.tokenizer.pad_token_id
     )
-    trainer = Trainer(
-        model, objectives.answer_tokens, mixture, config.loop, joint,
-        on_checkpoint=lambda step: architecture.write(model, output / "model", processor),
-    )  # fmt: skip
-    return trainer.run()
+    return Trainer(model, objectives.answer_tokens, mixture, config.loop, joint, on_checkpoint=keep).run()
 
 
 def render_scenes(path: Path, output: Path, data: Path | None = None) -> None:

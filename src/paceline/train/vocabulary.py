@@ -1,4 +1,4 @@
-"""The tokenizer and processor of the bundled targets: byte-level BPE with digits apart, and Idefics3's picture layout."""
+"""Tokenizer and processor of the bundled targets: byte-level BPE with digits apart, Idefics3's picture layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from transformers import Idefics3Processor, PreTrainedTokenizerFast
 
 PAD, BEGIN, END, IMAGE, FAKE, GLOBAL, USER, ASSISTANT = (
-    "<|pad|>", "<|begin|>", "<end_of_utterance>", "<image>", "<fake_token_around_image>", "<global-img>", "<|user|>", "<|assistant|>",
+    "<|pad|>", "<|begin|>", "<end_of_utterance>", "<image>",
+    "<fake_token_around_image>", "<global-img>", "<|user|>", "<|assistant|>",
 )  # fmt: skip
 GRID = 8  # rows and columns of tiles that have a tag of their own
 SPECIALS = (
@@ -45,7 +46,7 @@ class VocabularyConfig:
 
 
 def train_tokenizer(texts: Iterable[str], size: int, max_length: int = 4096) -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE tokenizer of `size` tokens learnt from `texts`; a digit, with the space before it, is a token of its own."""
+    """Return a byte-level BPE of `size` tokens learnt from `texts`; a digit, with the space before it, is one token."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
