@@ -56,30 +56,41 @@ READINGS = (  # question, cell, between cells, before a row
 ORDERS = ("", " Go column by column.", " Start at the bottom row.", " Read each row from the right.")
 
 
+Lines = Sequence[Sequence[Cell]]
+
+
 def _grid(rng: random.Random, part: Slice) -> tuple[Image.Image, Exchange]:
-    sprites = draw_sprites(rng, part, 30)
-    grid = [
-        [Cell(rng.choice(sprites), rng.choice(list(COLORS)), rng.randint(1, 9)) for _ in ORDINALS] for _ in ORDINALS
-    ]
+    grid = _cells(rng, part)
     question, form, between, label = rng.choice(READINGS)
     order = rng.choice(ORDERS)
-    lines = grid
     if order == ORDERS[1]:
-        lines = [list(column) for column in zip(*grid, strict=True)]
-    elif order == ORDERS[2]:
-        lines = grid[::-1]
-    elif order == ORDERS[3]:
-        lines = [row[::-1] for row in grid]
+        label = label.replace("row", "column")
     told = []
-    for ordinal, line in zip(ORDINALS, lines, strict=True):
+    for ordinal, line in zip(ORDINALS, _arranged(grid, order), strict=True):
         cells = [glued(form, name=fact(c.sprite.concept.name), color=fact(c.color), digit=fact(c.digit)) for c in line]
-        told.append(glued(label.replace("row", "column" if order == ORDERS[1] else "row") + "{cells}", nth=ordinal,
-                          cells=joined(cells, between)))  # fmt: skip
-    answer = joined(told, ". ")
-    return _paint(grid), exchange("grid", Wording(question + order, "{all}."), {"all": answer})
+        told.append(glued(label + "{cells}", nth=ordinal, cells=joined(cells, between)))
+    return _paint(grid), exchange("grid", Wording(question + order, "{all}."), {"all": joined(told, ". ")})
 
 
-def _paint(grid: Sequence[Sequence[Cell]]) -> Image.Image:
+def _cells(rng: random.Random, part: Slice) -> Lines:
+    sprites = draw_sprites(rng, part, 30)
+    return [
+        [Cell(rng.choice(sprites), rng.choice(list(COLORS)), rng.randint(1, 9)) for _ in ORDINALS] for _ in ORDINALS
+    ]
+
+
+def _arranged(grid: Lines, order: str) -> Lines:
+    """The lines of the grid in the order that the clause asks for."""
+    if order == ORDERS[1]:
+        return list(zip(*grid, strict=True))
+    if order == ORDERS[2]:
+        return grid[::-1]
+    if order == ORDERS[3]:
+        return [row[::-1] for row in grid]
+    return grid
+
+
+def _paint(grid: Lines) -> Image.Image:
     canvas = Image.new("RGB", (SIDE, SIDE), (250, 250, 250))
     draw = ImageDraw.Draw(canvas)
     for i, row in enumerate(grid):

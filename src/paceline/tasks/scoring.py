@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,20 +23,20 @@ def exact(answer: str, expected: str) -> bool:
 def items_found(answer: str, items: Sequence[str]) -> int:
     """How many items occur in the answer as whole words, in order and without overlap (at most)."""
     stream = words(answer)
-    targets = [words(item) for item in items]
-    # best[k] = earliest end position in the stream after k items were found
-    best = [0]
-    for target in targets:
-        grown = list(best)
-        for found, start in enumerate(best):
-            end = _find(stream, target, start)
-            if end is not None:
-                if found + 1 == len(grown):
-                    grown.append(end)
-                else:
-                    grown[found + 1] = min(grown[found + 1], end)
-        best = grown
-    return len(best) - 1
+    ends = [0]  # ends[k]: the earliest place in the stream where k items can have been found
+    for item in items:
+        target = words(item)
+        places = [at for at in range(len(stream) - len(target) + 1) if stream[at : at + len(target)] == target]
+        for found in range(len(ends) - 1, -1, -1):
+            next_place = bisect_left(places, ends[found])
+            if next_place == len(places):
+                continue
+            end = places[next_place] + len(target)
+            if found + 1 == len(ends):
+                ends.append(end)
+            else:
+                ends[found + 1] = min(ends[found + 1], end)
+    return len(ends) - 1
 
 
 def item_accuracy(answer: str, items: Sequence[str]) -> float:
@@ -58,10 +59,3 @@ def score(results: Iterable[tuple[str, str, Sequence[str]]]) -> Score:
     if not rows:
         raise ValueError("nothing to score: give at least one (answer, expected, items) triple")
     return Score(len(rows), sum(hit for hit, _ in rows) / len(rows), sum(share for _, share in rows) / len(rows))
-
-
-def _find(stream: Sequence[str], target: Sequence[str], start: int) -> int | None:
-    for at in range(start, len(stream) - len(target) + 1):
-        if list(stream[at : at + len(target)]) == list(target):
-            return at + len(target)
-    return None
