@@ -15,6 +15,7 @@ from paceline.core import Drafter, Prompt, Rule, Target, Verdict, decode
 from paceline.couplings import COUPLINGS
 from paceline.errors import UsageError, unknown
 from paceline.sampling import GREEDY, Sampling
+from paceline.spelling import Text
 from paceline.trace import Round, Trace
 
 Message = Mapping[str, Any]  # OpenAI-style: {"role": …, "content": text or parts}
@@ -79,49 +80,38 @@ class Answer:
 class Row:
     """The text of one row while it grows: cuts exactly at the budget, an end id or a stop string."""
 
-    def __init__(self, target: TextTarget, prompt: Prompt, sampling: Sampling, seed: int) -> None:
-        self.target, self.prompt, self.seed = target, prompt, seed
+    def __init__(
+        self, target: TextTarget, prompt: Prompt, sampling: Sampling, seed: int, *, spelled: bool = True
+    ) -> None:
+        """`spelled` False: ids only, for targets without a tokenizer."""
+        self.prompt, self.seed = prompt, seed
         self.budget = min(sampling.max_new_tokens, target.max_length - len(prompt.ids))
         self.ends = frozenset(target.end_ids if sampling.stop_ids is None else sampling.stop_ids)
-        self.stops = sampling.stop_strings
         self.tokens, self.accepted, self.rounds = list[int](), list[bool](), list[Round]()
-        self.text, self.finished = "", False
+        self.text = Text(target.decode if spelled else lambda ids: "", sampling.stop_strings)
+        self.finished = False
 
     def take(self, tokens: list[int], proposed: int, *, prefill: bool) -> tuple[int, str]:
-        """Append one round; how many of its tokens were kept, and the text that they completed."""
-        kept, shown = 0, len(self.text)
-        for token in tokens:
+        """Append one round; how many of its tokens were kept, and the text that may be shown since."""
+        kept = 0
+        while kept < len(tokens) and not self.finished:
+            token = tokens[kept]
             kept += 1
             self.tokens.append(token)
             self.accepted.append(kept < len(tokens))
-            if self._stopped(token):
-                self.finished = True
-                break
-        if not self.stops:
-            self.text = self._spell()
+            ended = token in self.ends
+            self.finished = ended or len(self.tokens) >= self.budget
+            if self.text.stops and not ended:
+                self.finished |= self.text.push([token])
+        if not self.text.stops:
+            self.text.push([t for t in tokens[:kept] if t not in self.ends])
         if not prefill:
             self.rounds.append(Round(proposed, len(tokens) - 1, kept))
-        return kept, self.text[shown:]
-
-    def _stopped(self, token: int) -> bool:
-        if self.stops:
-            self.text = self._spell()
-            found = [at for stop in self.stops if (at := self.text.find(stop)) >= 0]
-            if found:
-                self.text = self.text[: min(found)]
-                return True
-        return token in self.ends or len(self.tokens) >= self.budget
-
-    def _spell(self) -> str:
-        """The text so far without an end id, and without a character whose bytes are not all there."""
-        ended = self.tokens and self.tokens[-1] in self.ends
-        text = self.target.decode(self.tokens[:-1] if ended else self.tokens)
-        done = ended or self.finished or len(self.tokens) >= self.budget
-        return text if done else text.removesuffix("\ufffd")
+        return kept, self.text.show(final=self.finished)
 
     def answer(self, phases_ms: Mapping[Phase, float]) -> Answer:
         record = Trace(len(self.prompt.ids), self.seed, tuple(self.tokens), tuple(self.rounds))
-        return Answer(self.text, record, tuple(self.accepted), phases_ms)
+        return Answer(self.text.shown, record, tuple(self.accepted), phases_ms)
 
 
 def follow(target: TextTarget, drafter: Drafter, rows: Sequence[Row], rule: Rule, clock: Stopwatch) -> Iterator[Piece]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,16 +14,10 @@ from paceline.core import Drafter, Prompt
 from paceline.errors import UsageError
 from paceline.sampling import Sampling
 
-NEUTRAL: dict[str, tuple[Any, ...]] = {  # settings of GenerationConfig that must stand like this: laws with memory
-    "repetition_penalty": (None, 1.0), "encoder_repetition_penalty": (None, 1.0), "no_repeat_ngram_size": (None, 0),
-    "encoder_no_repeat_ngram_size": (None, 0), "bad_words_ids": (None,), "sequence_bias": (None,),
-    "suppress_tokens": (None, []), "begin_suppress_tokens": (None, []), "forced_bos_token_id": (None,),
-    "forced_eos_token_id": (None,), "min_length": (None, 0), "min_new_tokens": (None, 0), "num_beams": (None, 1),
-    "num_return_sequences": (None, 1), "guidance_scale": (None, 1.0), "typical_p": (None, 1.0),
-    "epsilon_cutoff": (None, 0.0), "eta_cutoff": (None, 0.0), "penalty_alpha": (None, 0.0), "top_h": (None,),
-    "exponential_decay_length_penalty": (None,), "watermarking_config": (None,), "dola_layers": (None,),
-    "stop_strings": (None,), "max_time": (None,), "remove_invalid_values": (None, False),
-    "renormalize_logits": (None, False, True),
+WARPERS = {"TemperatureLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper", "MinPLogitsWarper", "LogitNormalization"}
+STOPS = {"MaxLengthCriteria", "EosTokenCriteria"}
+NEUTRAL: dict[str, tuple[Any, ...]] = {  # modes of generate that are not one text a row
+    "num_beams": (None, 1), "num_return_sequences": (None, 1), "penalty_alpha": (None, 0.0), "dola_layers": (None,),
 }  # fmt: skip
 PLUMBING = {
     "attention_mask",
@@ -41,7 +35,8 @@ def custom_generate(drafter: Drafter | Callable[[Any], Drafter], *, coupling: st
 
     `drafter` is one, or a function of the wrapped target that gives one. Sampling settings come from the generation
     config; with do_sample the seed is drawn from torch's global generator, so `torch.manual_seed` decides. Raises
-    UsageError for settings whose law depends on what was said before, and for several rows with pictures.
+    UsageError for settings whose law depends on what was said before, and for several rows with pictures. A streamer
+    hears the prompt only: transformers 5.24 hands none to callables, so stream with `paceline.stream`.
     """
 
     def decode(
@@ -50,35 +45,39 @@ def custom_generate(drafter: Drafter | Callable[[Any], Drafter], *, coupling: st
         logits_processor: Any = None,
         stopping_criteria: Any = None,
         generation_config: Any = None,
-        streamer: Any = None,
         **inputs: Any,
     ) -> Tensor:
         from paceline.targets import load_target
 
         target = load_target(model)
+        _refuse_memory(logits_processor or (), stopping_criteria or (), generation_config)
         guesser = drafter(target) if callable(drafter) else drafter
         sampling = _sampling(generation_config, input_ids.shape[1])
         prompts = _prompts(input_ids, inputs)
-        rows = [Row(target, prompt, sampling, sampling.seed + i) for i, prompt in enumerate(prompts)]
+        rows = [Row(target, prompt, sampling, sampling.seed + i, spelled=False) for i, prompt in enumerate(prompts)]
         with torch.inference_mode():
-            for piece in follow(target, guesser, rows, rule_of(sampling, coupling), Stopwatch(target.device.type)):
-                if streamer is not None:
-                    streamer.put(torch.tensor(piece.token_ids))
-        if streamer is not None:
-            streamer.end()
+            for _ in follow(target, guesser, rows, rule_of(sampling, coupling), Stopwatch(target.device.type)):
+                pass
         return _padded(input_ids, [row.tokens for row in rows], generation_config)
 
     return decode
 
 
-def _sampling(config: Any, prompt_length: int) -> Sampling:
+def _refuse_memory(processors: Iterable[Any], stops: Iterable[Any], config: Any) -> None:
+    """Raise UsageError for what plain sampling at one place, and an end by id or length, cannot express."""
+    foreign = [type(p).__name__ for p in processors if type(p).__name__ not in WARPERS]
+    foreign += [type(s).__name__ for s in stops if type(s).__name__ not in STOPS]
+    if foreign:
+        raise UsageError(
+            f"drafted decoding takes temperature, top_k, top_p, min_p, end ids and max_length, not {foreign[0]}: "
+            "the law of a token may depend on nothing but the model's own logits at its place"
+        )
     for name, fine in NEUTRAL.items():
-        value = getattr(config, name, None)
-        if not any(value == neutral for neutral in fine):
-            raise UsageError(
-                f"generation_config.{name} is {value!r}; drafted decoding takes {fine[-1]!r} only: the law of a token "
-                "would depend on more than the model's own logits at its place"
-            )
+        if (value := getattr(config, name, None)) not in fine:
+            raise UsageError(f"generation_config.{name} is {value!r}; drafted decoding gives one plain text a row")
+
+
+def _sampling(config: Any, prompt_length: int) -> Sampling:
     sample = bool(config.do_sample)
     ends = config.eos_token_id
     return Sampling(
@@ -93,18 +92,21 @@ def _sampling(config: Any, prompt_length: int) -> Sampling:
 
 
 def _prompts(input_ids: Tensor, inputs: dict[str, Any]) -> list[Prompt]:
-    extra = {k: v for k, v in inputs.items() if isinstance(v, Tensor) and k not in PLUMBING}
-    by_token = {k: v for k, v in extra.items() if v.shape[:2] == input_ids.shape}
-    pictures = {k: v for k, v in extra.items() if k not in by_token}
-    if len(input_ids) > 1 and pictures:
+    given = {k: v for k, v in inputs.items() if v is not None and k not in PLUMBING}
+    positions = inputs.get("position_ids")
+    if positions is not None and positions.dim() == 3 and len(input_ids) == 1:
+        given["position_ids"] = positions  # M-RoPE: in time, height and width
+    by_token = {k: v for k, v in given.items() if isinstance(v, Tensor) and v.shape[:2] == input_ids.shape}
+    whole = {k: v for k, v in given.items() if k not in by_token}
+    if len(input_ids) > 1 and whole:
         raise UsageError(
-            f"{len(input_ids)} rows with pictures ({', '.join(sorted(pictures))}) cannot be told apart here; "
+            f"{len(input_ids)} rows with pictures ({', '.join(sorted(whole))}) cannot be told apart here; "
             "call generate row by row, or paceline.generate with a list of conversations"
         )
     mask = inputs.get("attention_mask")
     seen = torch.ones_like(input_ids, dtype=torch.bool) if mask is None else mask.bool()
     return [
-        Prompt(ids[real], {**pictures, **{k: v[row : row + 1, real] for k, v in by_token.items()}})
+        Prompt(ids[real], {**whole, **{k: v[row : row + 1, real] for k, v in by_token.items()}})
         for row, (ids, real) in enumerate(zip(input_ids, seen, strict=True))
     ]
 

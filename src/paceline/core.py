@@ -98,7 +98,7 @@ class Prompt:
     """One conversation, ready for a target: ids after the processor's expansion, and what else its forward takes."""
 
     ids: Tensor  # [S] int64
-    inputs: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])  # of a batch of one: pixel values, grids …
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of a batch of one: pixel values, grids …
     messages: Sequence[Mapping[str, Any]] = ()  # OpenAI-style, as given
     images: Sequence[object] = ()  # PIL pictures in order of appearance
 

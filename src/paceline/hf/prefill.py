@@ -87,18 +87,26 @@ def _context(
 
 def _read(body: Body, prompt: Prompt, needs: Needs, clock: Clock) -> Reading:
     model, cache = body.model, body.cache()
-    inputs = {k: v.to(model.device) for k, v in prompt.inputs.items() if k not in ROWS}
-    inputs = {k: v.to(body.dtype) if v.is_floating_point() else v for k, v in inputs.items()}
+    inputs = {k: _placed(v, body) for k, v in prompt.inputs.items() if k not in ROWS}
     if takes(model, "logits_to_keep"):
         inputs["logits_to_keep"] = 1
     wanted = tuple(dict.fromkeys([*needs.layers, *([0] if needs.embeddings else [])]))
     with unchanged(model) as inner, body.tapped(wanted) as seen, body.last(seen), timed(body.vision, clock):
         out = model(input_ids=prompt.ids[None].to(model.device), cache=cache, use_cache=True, **inputs)
         offset = getattr(inner, "rope_deltas", None)
-    if body.mrope:
+    if body.mrope and "position_ids" in inputs:  # worked out by `generate` before it called us
+        offset = inputs["position_ids"][-3:].amax().view(1) + 1 - len(prompt.ids)
+    elif body.mrope:
         offset = torch.zeros(1, dtype=torch.long, device=model.device) if offset is None else offset.reshape(-1)[:1]
     features = torch.cat([seen[k][0] for k in needs.layers], -1) if needs.layers else None
     return Reading(cache, out.logits[0, -1], seen[0][0] if needs.embeddings else None, features, offset)
+
+
+def _placed(value: Any, body: Body) -> Any:
+    """A tensor on the model's device, and in its precision if it holds floats; anything else as it is."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.to(body.model.device, body.dtype if value.is_floating_point() else None)
 
 
 @contextmanager
