@@ -164,8 +164,7 @@ def stream(
     """Answer one conversation piece by piece, one piece a round. Leaving the iterator early leaves nothing behind."""
     clock = Stopwatch(target.device.type)
     row = Row(target, target.encode(messages, longest_edge=longest_edge), sampling, sampling.seed)
-    with torch.inference_mode():
-        yield from follow(target, drafter, [row], rule_of(sampling, coupling), clock)
+    yield from follow(target, drafter, [row], rule_of(sampling, coupling), clock)
 
 
 @overload
@@ -207,10 +206,9 @@ def generate(
     single = isinstance(messages[0], Mapping)
     conversations: Any = [messages] if single else messages
     clock = Stopwatch(target.device.type)
-    with torch.inference_mode():
-        with clock("preprocess"):
-            prompts = [target.encode(talk, longest_edge=longest_edge) for talk in conversations]
-        answers = answer_prompts(target, drafter, prompts, sampling, coupling=coupling, clock=clock)
+    with clock("preprocess"):
+        prompts = [target.encode(talk, longest_edge=longest_edge) for talk in conversations]
+    answers = answer_prompts(target, drafter, prompts, sampling, coupling=coupling, clock=clock)
     return answers[0] if single else answers
 
 
@@ -226,8 +224,7 @@ def answer_prompts(
     """Answers to prompts that are encoded already, decoded side by side; row i is drawn with seed + i."""
     clock = clock or Stopwatch(target.device.type)
     rows = [Row(target, prompt, sampling, sampling.seed + i) for i, prompt in enumerate(prompts)]
-    with torch.inference_mode():
-        for _ in follow(target, drafter, rows, rule_of(sampling, coupling), clock):
-            pass
+    for _ in follow(target, drafter, rows, rule_of(sampling, coupling), clock):
+        pass
     phases: dict[Phase, float] = {phase: 1000 * seconds / len(rows) for phase, seconds in clock.seconds.items()}
     return [row.answer(phases) for row in rows]

@@ -55,9 +55,8 @@ def custom_generate(drafter: Drafter | Callable[[Any], Drafter], *, coupling: st
         sampling = _sampling(generation_config, input_ids.shape[1])
         prompts = _prompts(input_ids, inputs)
         rows = [Row(target, prompt, sampling, sampling.seed + i, spelled=False) for i, prompt in enumerate(prompts)]
-        with torch.inference_mode():
-            for _ in follow(target, guesser, rows, rule_of(sampling, coupling), Stopwatch(target.device.type)):
-                pass
+        for _ in follow(target, guesser, rows, rule_of(sampling, coupling), Stopwatch(target.device.type)):
+            pass
         return _padded(input_ids, [row.tokens for row in rows], generation_config)
 
     return decode

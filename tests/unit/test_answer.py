@@ -111,6 +111,13 @@ def test_a_stream_left_early_leaves_nothing_behind() -> None:
     assert generate(TARGET, FAMILIES["lm"], TALK, FREE).token_ids == plain(FREE).token_ids
 
 
+def test_a_stream_leaves_the_callers_autograd_alone() -> None:
+    pieces = stream(TARGET, FAMILIES["lm"], TALK, FREE)
+    next(pieces)
+    assert not torch.is_inference_mode_enabled()
+    assert next(pieces).token_ids
+
+
 def test_phases_are_told_and_add_up() -> None:
     answer = generate(TARGET, FAMILIES["lm"], TALK, FREE)
     assert {"preprocess", "prefill", "condition", "draft", "target", "settle", "commit"} <= set(answer.phases_ms)
