@@ -29,6 +29,10 @@ def guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: let the exit flush in peace
         return BROKEN_PIPE
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # rich has looked after stdout, but says 1
+            return BROKEN_PIPE
+        raise
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return _say(f"{error.strerror or error}{where}", USAGE)

@@ -58,20 +58,21 @@ def answer(question: Question, show: Callable[[Piece, str, str], None] | None = 
         with clock("preprocess"):
             prompt = target.encode(question.messages, longest_edge=question.longest_edge)
         row = Row(target, prompt, question.sampling, question.sampling.seed)
+        shown = 0
         for piece in follow(target, question.drafter, [row], rule_of(question.sampling, question.coupling), clock):
             if show is not None:
-                show(piece, *_split(row, piece))
+                show(piece, *_split(target, row, piece, shown))
+            shown += len(piece.text)
     phases: dict[Phase, float] = {phase: 1000 * spent for phase, spent in clock.seconds.items()}
     seconds = sum(clock.seconds.values())
     decode = seconds - sum(clock.seconds.get(phase, 0.0) for phase in BEFORE)
     return Timed(row.answer(phases), prompt, seconds, decode)
 
 
-def _split(row: Row, piece: Piece) -> tuple[str, str]:
-    """The piece's text in two: what its accepted guesses spell, and what the target added."""
+def _split(target: Any, row: Row, piece: Piece, shown: int) -> tuple[str, str]:
+    """The piece's text in two: what its accepted guesses spell, and what the target added. shown: characters before."""
     own = sum(not guessed for guessed in piece.accepted)
-    guessed = row.target.decode(row.tokens[: len(row.tokens) - own])
-    cut = max(0, min(len(piece.text), len(guessed) - (len(row.text) - len(piece.text))))
+    cut = max(0, min(len(piece.text), len(target.decode(row.tokens[: len(row.tokens) - own])) - shown))
     return piece.text[:cut], piece.text[cut:]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,12 +26,12 @@ class Screen:
 
     def piece(self, piece: Piece, guessed: str, own: str) -> None:
         """Print what one round added."""
-        if self.silent:
-            return
-        line = Text()
-        line.append(guessed, GUESSED)
-        line.append(own, OWN)
-        self.text.print(line, end="\n" if piece.finished else "")
+        end = "\n" if piece.finished else ""
+        if self.text.is_terminal and not self.silent:
+            self.text.print(Text.assemble((harmless(guessed), GUESSED), (harmless(own), OWN)), end=end)
+        elif not self.silent:
+            sys.stdout.write(piece.text + end)
+            sys.stdout.flush()
 
     def summary(self, record: Mapping[str, Any]) -> None:
         """Print the legend and the measures of a document of `answering.document`."""
@@ -39,6 +41,11 @@ class Screen:
         if self.text.is_terminal:
             self.notes.print(Text.assemble(("guessed by the drafter", GUESSED), "  written by the target itself"))
         self.notes.print(measures(record))
+
+
+def harmless(text: str) -> str:
+    """The text without what would steer a terminal: a model may say anything."""
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
 
 
 def measures(record: Mapping[str, Any]) -> Text:
