@@ -40,7 +40,7 @@ def fetch(root: Path) -> None:
 def squared(picture: Image.Image, side: int) -> Image.Image:
     """Crops to the visible part and fits it, centred, into a transparent square of `side` pixels."""
     picture = picture.convert("RGBA")
-    alpha = picture.getchannel("A").point(lambda a: 255 if a > 16 else 0)
+    alpha = picture.getchannel("A").point([255 if a > 16 else 0 for a in range(256)])
     picture = picture.crop(alpha.getbbox())
     scale = side / max(picture.size)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
