@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,7 +47,8 @@ def same_vocabulary(model: Any, target: Any) -> None:
 class SmallLM:
     """Drafts a chain with any smaller model, text-only or shown the pictures by its own processor.
 
-    Ids that the small model lacks get no mass. Serial passes a round: `guesses`.
+    Ids that the small model lacks get no mass, and it reads its first id in their stead: neither touches the outcome,
+    which is the target's. Serial passes a round: `guesses`.
     """
 
     model: Target
@@ -84,10 +85,14 @@ class SmallLM:
             self.view(prompt, image[valid])
             for prompt, image, valid in zip(context.prompts, context.image, context.valid, strict=True)
         ]
-        own, _, _ = self.model.open(shown)
+        own, _, _ = self.model.open([replace(prompt, ids=self.known(prompt.ids)) for prompt in shown])
         first = torch.zeros(len(shown), 1, dtype=torch.long, device=context.ids.device)
         own.commit(first, first[:, 0] + 1)  # a prompt's last token is settled: keep it
         return SmallLMSession(self, own, rule, self.vocab_size)
+
+    def known(self, ids: Tensor) -> Tensor:
+        """The ids with those that the small model lacks replaced by its first."""
+        return ids.where(ids < self.model.vocab_size, 0)
 
 
 class SmallLMSession:
@@ -109,7 +114,8 @@ class SmallLMSession:
 
     def _catch_up(self, verdict: Verdict) -> Law:
         """[B]; read and keep what was settled; the law of what follows."""
-        seen = self.own.forward(verdict.tokens[:, 0], Draft.chain(verdict.tokens[:, 1:]))
+        tokens = self.how.known(verdict.tokens)
+        seen = self.own.forward(tokens[:, 0], Draft.chain(tokens[:, 1:]))
         column = torch.arange(verdict.tokens.shape[1], device=verdict.tokens.device)
         self.own.commit(column.where(verdict.tokens >= 0, -1), verdict.length)
         last = (verdict.length - 1)[:, None, None].expand(-1, 1, seen.logits.shape[2])
