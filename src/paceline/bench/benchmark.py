@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from paceline.bench import rows
@@ -47,7 +48,7 @@ def references_of(target: Any, ours: Sequence[Ours]) -> list[Arm]:
     for arm in ours:
         small = small_model_of(arm.drafter)
         if small is not None:
-            found.append(Reference(f"hf-assistant-{arm.name}", target, model, assistant=untouched(small)))
+            found.append(Reference(f"hf-assistant-{Path(arm.name).name}", target, model, assistant=untouched(small)))
     return found
 
 

@@ -145,7 +145,8 @@ MEASURES: Mapping[str, Measure] = MappingProxyType({  # each comes with an inter
     "nfe_ratio": lambda s: nfe_ratio(s.ours, s.plain),
     "accuracy": lambda s: accuracy(s.ours),
 })  # fmt: skip
-RATIOS = ("speedup_decode", "speedup_e2e", "speedup_vs_hf", "plain_gain", "spec_gain", "efficiency")  # geometric means
+RATIOS = ("speedup_decode", "speedup_e2e", "speedup_vs_hf", "plain_gain", "spec_gain", "efficiency")
+GEOMETRIC = frozenset({*RATIOS, "tokens_per_s", "tokens_per_s_e2e"})  # over tasks; other measures are averaged
 
 
 def phases_ms(runs: Sequence[Run]) -> dict[str, float]:

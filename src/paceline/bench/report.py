@@ -56,11 +56,16 @@ def identity(record: Record) -> str:
     return f"{record['faults']} faults, {record['ties']} ties" if record["faults"] else f"but {record['ties']} ties"
 
 
+def short(name: str) -> str:
+    """The last part of a path or hub id."""
+    return Path(name).name or name
+
+
 def task_columns(*, interval: bool, costs: bool) -> tuple[Column, ...]:
     """Columns of the table of tasks, with intervals and with what a speed-up loses, or without."""
     return (
         Column("task", lambda r: str(r["task"])),
-        Column("drafter", lambda r: str(r["drafter"])),
+        Column("drafter", lambda r: short(r["drafter"])),
         Column("τ", number("tau")),
         Column("decode", ratio("speedup_decode", interval=interval)),
         Column("e2e", ratio("speedup_e2e", interval=interval)),
@@ -76,18 +81,20 @@ def task_columns(*, interval: bool, costs: bool) -> tuple[Column, ...]:
     )
 
 
-def mean_columns(*, interval: bool) -> tuple[Column, ...]:
-    """Columns of the table of geometric means."""
+def mean_columns(*, interval: bool, gains: bool) -> tuple[Column, ...]:
+    """Columns of the table of means, with intervals and with what the speed-up over HF is made of, or without."""
     return (
-        Column("drafter", lambda r: str(r["drafter"])),
+        Column("drafter", lambda r: short(r.get("drafter") or r["name"])),
         Column("T", lambda r: f"{r['temperature']:g}"),
         Column("τ", number("tau")),
         Column("decode", ratio("speedup_decode", interval=interval)),
         Column("e2e", ratio("speedup_e2e", interval=interval)),
         Column("vs HF", ratio("speedup_vs_hf", interval=interval)),
-        Column("= plain gain", ratio("plain_gain", interval=False)),
-        Column("× spec gain", ratio("spec_gain", interval=False)),
-        Column("effic.", number("efficiency")),
+        *((Column("= plain", ratio("plain_gain", interval=False)),) if gains else ()),
+        *((Column("× spec", ratio("spec_gain", interval=False)),) if gains else ()),
+        *((Column("effic.", number("efficiency")),) if gains else ()),
+        Column("tok/s", number("tokens_per_s", ".0f")),
+        Column("identical", identity),
     )
 
 
@@ -101,7 +108,7 @@ REFERENCES: tuple[Column, ...] = (
     Column("note", lambda r: str(r.get("reason") or "")),
 )
 TASKS = tuple(task_columns(interval=i, costs=c) for i, c in ((True, True), (False, True), (False, False)))
-MEANS = tuple(mean_columns(interval=i) for i in (True, False))
+MEANS = tuple(mean_columns(interval=i, gains=g) for i, g in ((True, True), (False, True), (False, False)))
 LEGEND = (
     "τ: tokens a round. decode, e2e: speed-up over plain decoding in our loop. vs HF: over Hugging Face generate, "
     "end to end. oracle: a drafter that knows the answer. identical: the very tokens of plain decoding."
@@ -125,9 +132,20 @@ def tables(document: Record, console: Console) -> Iterator[RenderableType]:
             yield fitting((REFERENCES,), references, console)
     if document["summary"]["means"]:
         yield Rule(_means_title(document))
-        yield fitting(MEANS, document["summary"]["means"], console)
+        yield overview(document, console)
     yield Text(f"\n{closing(document)}\n")
     yield Text(LEGEND, "dim")
+
+
+def overview(document: Record, console: Console) -> Table:
+    """Means over tasks: drafters, then references."""
+    return fitting(MEANS, _overview(document), console)
+
+
+def _overview(document: Record) -> list[Record]:
+    summary = document["summary"]
+    both = [*summary["means"], *summary["references"]]
+    return [record for temperature in _temperatures(document) for record in _at(both, temperature)]
 
 
 def fitting(choices: Sequence[Sequence[Column]], records: Sequence[Record], console: Console) -> Table:
@@ -161,7 +179,7 @@ def markdown(document: Record) -> str:
     meta = document["meta"]
     parts = [f"```bash\n{meta['command']}\n```", closing(document)]
     if document["summary"]["means"]:
-        parts += [f"**{_means_title(document)}**", _pipes(MEANS[0], document["summary"]["means"])]
+        parts += [f"**{_means_title(document)}**", _pipes(MEANS[0], _overview(document))]
     for temperature in _temperatures(document):
         references = _at(document["references"], temperature)
         parts += [f"**Temperature {temperature:g}**", _pipes(TASKS[0], _at(document["rows"], temperature))]
@@ -180,10 +198,11 @@ def closing(document: Record) -> str:
     """How it was measured, and what the comparison of texts found."""
     meta, summary = document["meta"], document["summary"]
     prompts = max((row["n_prompts"] for row in document["rows"]), default=0)
+    target, versions = short(str(meta.get("target", meta["target_class"]))), meta["versions"]
     about = (
-        f"{meta.get('target', meta['target_class'])} ({meta['target_parameters'] / 1e6:.1f} M), {meta['dtype']}, "
-        f"batch {meta['batch']}, {_machine(meta)}; {prompts} prompts a task; commit {meta['commit']}, "
-        f"{meta['date'][:10]}, torch {meta['versions']['torch']}, transformers {meta['versions']['transformers']}."
+        f"{target} ({meta['target_parameters'] / 1e6:.1f} M), {meta['dtype']}, batch {meta['batch']}, "
+        f"{_machine(meta)}; {prompts} prompt{'s' if prompts > 1 else ''} a task; commit {meta['commit']}, "
+        f"{meta['date'][:10]}, torch {versions['torch']}, transformers {versions['transformers']}."
     )
     between = (
         "In brackets: 95 % paired bootstrap over prompts." if prompts >= ENOUGH else "Too few prompts for intervals."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from paceline.bench import measures
 from paceline.bench.arms import Ours, Run
 from paceline.bench.intervals import ENOUGH, draws, interval
-from paceline.bench.measures import MEASURES, RATIOS, Trio
+from paceline.bench.measures import GEOMETRIC, MEASURES, RATIOS, Trio
 from paceline.bench.run import Agreement, Cell, Plan
 from paceline.trace import survival
 
@@ -126,43 +126,49 @@ def _foreign(cell: Cell, name: str) -> dict[str, Any]:
 
 
 def summary(plan: Plan, cells: Sequence[Cell], counted: Sequence[str]) -> dict[str, Any]:
-    """Geometric means over tasks, drafter by drafter and temperature by temperature, and all faults."""
-    names = [arm.name for arm in (plan.baseline, *plan.drafters)]
-    temperatures = list(dict.fromkeys(cell.sampling.temperature for cell in cells))
-    tasks = [task for task in dict.fromkeys(cell.task for cell in cells) if task in counted]
+    """Means over the counted tasks, drafter by drafter and reference by reference; ties and faults of all tasks."""
+    drafters = [arm.name for arm in (plan.baseline, *plan.drafters)]
+    references = [*(arm.name for arm in plan.references), "oracle"]
+    of_task: dict[float, list[Cell]] = {}
+    for cell in cells:
+        of_task.setdefault(cell.sampling.temperature, []).extend([cell] if cell.task in counted else [])
     agreements = [found for cell in cells for found in cell.agreement.values()]
-    means = [
-        {"drafter": name, "temperature": temperature, **_means(cells, name, temperature, tasks)}
-        for temperature in temperatures
-        for name in names
-        if tasks
-    ]
     return {
-        "tasks": tasks,
-        "means": means,
+        "tasks": [task for task in dict.fromkeys(cell.task for cell in cells) if task in counted],
+        "means": [{"drafter": name, **means(some, name)} for some in of_task.values() for name in drafters if some],
+        "references": [
+            {"name": name, **means(some, name)}
+            for some in of_task.values()
+            for name in references
+            if some and all(name in cell.runs for cell in some)
+        ],
         "faults": sum(found.faults for found in agreements),
         "ties": sum(found.ties for found in agreements),
         "compared": sum(len(cell.asks) for cell in cells for arm in cell.agreement if arm != plan.baseline.name),
     }
 
 
-def _means(cells: Sequence[Cell], name: str, temperature: float, tasks: Sequence[str]) -> dict[str, Any]:
-    chosen = [ledgers(cell) for cell in cells if cell.sampling.temperature == temperature and cell.task in tasks]
-    wholes = [_trio(lines, name, None) for lines in chosen]
-    enough = min(len(lines[name]) for lines in chosen) >= ENOUGH
-    found: dict[str, Any] = {}
-    for key in (*RATIOS, "tau", "tau_eff", "accuracy"):
-        mean = measures.geometric if key in RATIOS else _arithmetic
-        values = [MEASURES[key](trio) for trio in wholes]
-        found[key] = None if None in values else _number(mean(values))
-        if enough and found[key] is not None:
-            drawn = [
-                MEASURES[key](_trio(lines, name, draws(len(lines[name]), seed=i))) for i, lines in enumerate(chosen)
-            ]
-            found[f"{key}_ci"] = interval(mean(drawn))
-        else:
-            found[f"{key}_ci"] = None
-    return found
+def means(cells: Sequence[Cell], name: str) -> dict[str, Any]:
+    """One arm over cells of one temperature: geometric means of ratios and speeds, arithmetic means of the rest."""
+    found: dict[str, Any] = {"temperature": cells[0].sampling.temperature}
+    lines = [ledgers(cell) for cell in cells]
+    counts = [draws(len(some[name]), seed=i) for i, some in enumerate(lines)]  # tasks are drawn independently
+    enough = min(len(some[name]) for some in lines) >= ENOUGH
+    wholes = [_trio(some, name, None) for some in lines]
+    drawn = [_trio(some, name, count) for some, count in zip(lines, counts, strict=True)] if enough else []
+    for key in (*RATIOS, "tau", "tau_eff", "tokens_per_s", "tokens_per_s_e2e", "accuracy"):
+        found[key] = _number(_mean(key, wholes))
+        found[f"{key}_ci"] = interval(_mean(key, drawn)) if drawn and found[key] is not None else None
+    agreed = [cell.agreement[name] for cell in cells if name in cell.agreement]
+    pooled = Agreement(all(a.identical for a in agreed), sum(a.ties for a in agreed), sum(a.faults for a in agreed))
+    return found | _agreement(pooled if agreed else None)
+
+
+def _mean(key: str, trios: Sequence[Trio]) -> Any:
+    values = [MEASURES[key](trio) for trio in trios]
+    if any(value is None for value in values):
+        return None
+    return measures.geometric(values) if key in GEOMETRIC else _arithmetic(values)
 
 
 def _arithmetic(values: Sequence[Any]) -> Any:

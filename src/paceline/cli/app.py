@@ -9,12 +9,13 @@ import typer
 
 from paceline import __version__
 from paceline.cli.bench import bench
+from paceline.cli.demo import demo
 from paceline.cli.generate import generate
 from paceline.cli.models import models
 from paceline.cli.train import train
 from paceline.errors import UsageError
 
-VERBS = (generate, bench, models, train)
+VERBS = (demo, generate, bench, models, train)
 
 
 def run(arguments: Sequence[str] | None) -> int:

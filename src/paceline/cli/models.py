@@ -20,10 +20,12 @@ def models(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "kind", "parameters", "license", "path")
+    table = Table("name", "kind", "parameters", "license", "path", box=None, padding=(0, 2, 0, 0))
     for record in records:
-        size = f"{record['parameters'] / 1e6:.1f} M"
-        table.add_row(record["name"], record["kind"], size, record["license"], str(record["path"]))
+        kind = f"drafter of {record['target']}" if record.get("target") else record["kind"]
+        table.add_row(
+            record["name"], kind, f"{record['parameters'] / 1e6:.1f} M", record["license"], str(record["path"])
+        )
     Console().print(table if records else "no models are bundled with this build")
 
 

@@ -26,7 +26,7 @@ def train(
         raise UsageError(f"--output {directory} is a file; give a directory")
     from paceline.train.loop import Diverged
     from paceline.train.recipe import RecipeError
-    from paceline.train.target import run
+    from paceline.train.run import run
 
     try:
         result = run(recipe, directory, data)

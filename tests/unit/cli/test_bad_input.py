@@ -148,6 +148,8 @@ def test_nothing_half_written(
 def test_train(run: Run, tmp_path: Path) -> None:
     refused(run("train", "-c", tmp_path / "none.toml", "-o", tmp_path / "run"), "no recipe at")
     recipe = tmp_path / "bad.toml"
-    recipe.write_text('nmae = "x"\n')
-    refused(run("train", "-c", recipe, "-o", tmp_path / "run"), "nmae")
+    recipe.write_text('kind = "traget"\n')
+    refused(run("train", "-c", recipe, "-o", tmp_path / "run"), "did you mean 'target'")
+    recipe.write_text('kind = "lm"\nsedd = 1\n')
+    refused(run("train", "-c", recipe, "-o", tmp_path / "run"), "sedd", "'seed'")
     assert not (tmp_path / "run").exists()

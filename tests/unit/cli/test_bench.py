@@ -36,7 +36,7 @@ def test_the_document(run: Run, shelf: Shelf, tmp_path: Path) -> None:
         assert row["tau_ci"] is None
     references = {(e["name"], e["task"], e["temperature"]): e for e in document["references"]}
     assert len(references) == 4 * 2 * 2
-    for name in ("hf-generate", "hf-lookup", f"hf-assistant-{shelf.lm}"):
+    for name in ("hf-generate", "hf-lookup", "hf-assistant-lm"):
         entry = references[name, "mmt", 0.0]
         assert entry["identical"] is True if entry["reason"] is None else "refuses" in entry["reason"]
     assert references["hf-generate", "seed", 0.0]["reason"] is None

@@ -63,7 +63,7 @@ def test_what_cannot_be_parsed(run: Run, arguments: list[str], says: str) -> Non
     assert told.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", ["generate", "bench", "models", "train"])
+@pytest.mark.parametrize("verb", ["demo", "generate", "bench", "models", "train"])
 def test_each_verb_has_help(run: Run, verb: str) -> None:
     told = run(verb, "--help")
     assert told.code == 0
@@ -85,7 +85,8 @@ def test_no_verb_shows_what_there_is(run: Run) -> None:
 def test_help_loads_no_model_library() -> None:
     code = (
         "import sys\nfrom paceline.cli import main\n"
-        "for verb in ([], ['generate'], ['bench'], ['models'], ['train']): assert main([*verb, '--help']) == 0\n"
+        "for verb in ('', 'demo', 'generate', 'bench', 'models', 'train'):\n"
+        "    assert main([*verb.split(), '--help']) == 0\n"
         "heavy = {'torch', 'transformers', 'numpy', 'PIL'} & set(sys.modules)\nassert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
