@@ -59,8 +59,7 @@ class Reference:
         """Answer and time it. Raises Unavailable where transformers refuses, with what it says."""
         first = FirstToken()
         device = self.model.device
-        with torch.inference_mode(), PeakMemory(device) as memory, torch.random.fork_rng(_cuda(device)):
-            torch.set_rng_state(torch.Generator().manual_seed(sampling.seed).get_state())
+        with torch.inference_mode(), PeakMemory(device) as memory, seeded(device, sampling.seed):
             begin = time.perf_counter()
             prompt = encode(self.target, ask)
             ids = prompt.ids[None].to(device)
@@ -131,8 +130,15 @@ class FirstToken:
         """Nothing is left to do."""
 
 
-def _cuda(device: torch.device) -> list[int]:
-    return [device.index or 0] if device.type == "cuda" else []
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Let transformers, which draws from torch's global generators, draw from this seed, and put them back after."""
+    cuda = device.type == "cuda"
+    with torch.random.fork_rng([device.index or 0] if cuda else []):
+        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+        if cuda:
+            torch.cuda.set_rng_state(torch.Generator(device).manual_seed(seed).get_state(), device)
+        yield
 
 
 def _moved(value: torch.Tensor, model: Any) -> torch.Tensor:

@@ -32,6 +32,7 @@ def meta_of(target: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         "batch": 1,
         "target_class": type(target.model).__name__,
         "target_parameters": sum(weight.numel() for weight in target.model.parameters()),
+        "dropped_settings": dict(getattr(target, "dropped", {})),  # the checkpoint's own, left out on both sides
         **settings,
     }
 

@@ -16,6 +16,7 @@ from paceline.bench.run import Agreement, Cell, Plan
 from paceline.trace import survival
 
 HF = "hf-generate"  # the reference that speedup_vs_hf divides by
+FOREIGN = {"plain_gain": None, "spec_gain": None, "plain_gain_ci": None, "spec_gain_ci": None}  # of our loop only
 Ledgers = dict[str, NDArray[np.float64]]  # by arm
 
 
@@ -137,7 +138,7 @@ def summary(plan: Plan, cells: Sequence[Cell], counted: Sequence[str]) -> dict[s
         "tasks": [task for task in dict.fromkeys(cell.task for cell in cells) if task in counted],
         "means": [{"drafter": name, **means(some, name)} for some in of_task.values() for name in drafters if some],
         "references": [
-            {"name": name, **means(some, name)}
+            {"name": name, **means(some, name), **({} if name == "oracle" else FOREIGN)}
             for some in of_task.values()
             for name in references
             if some and all(name in cell.runs for cell in some)
