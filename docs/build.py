@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -32,6 +33,7 @@ def api() -> str:
     return "\n".join(parts) + "\n"
 
 
+@cache
 def help_of(*verb: str) -> str:
     """The help text of a verb, or of the program itself, as a plain terminal of 100 columns shows it."""
     code = "import sys; from paceline.cli import main; sys.argv[0] = 'paceline'; sys.exit(main())"
