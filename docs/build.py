@@ -45,7 +45,7 @@ def help_of(*verb: str) -> str:
 def verbs() -> list[str]:
     """The verbs that the program's own help lists."""
     lines = help_of().partition("Commands")[2].splitlines()
-    return [found[1] for line in lines if (found := re.match(r"\W*([a-z][a-z-]+)  ", line))]
+    return [found[1] for line in lines if (found := re.match(r"[^\w\s]\s([a-z][a-z-]+)\s\s", line))]
 
 
 def command_line() -> str:
