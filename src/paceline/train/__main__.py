@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from paceline.train import target
+from paceline.train.dispatch import run
 from paceline.train.loop import Diverged
 from paceline.train.recipe import RecipeError
-from paceline.train.run import run
 
 
 def main() -> int:

@@ -44,7 +44,7 @@ class CellSource:
     def micro_batches(self, step: int) -> list[Cells]:
         """Return the one batch of this step."""
         rng = random.Random(f"naming/{self.seed}/{step}")
-        drawn = [_tile(rng) for _ in range(self.batch)]
+        drawn = [tile(rng) for _ in range(self.batch)]
         tiles = np.stack([np.asarray(picture) for picture, _ in drawn])
         return [Cells(f"naming step {step}", normalise(tiles)[:, None], torch.tensor([labels for _, labels in drawn]))]
 
@@ -54,7 +54,8 @@ def classes() -> int:
     return 1 + len(material.concepts()) + len(GLYPHS)
 
 
-def _tile(rng: random.Random) -> tuple[Image.Image, list[int]]:
+def tile(rng: random.Random) -> tuple[Image.Image, list[int]]:
+    """Draw a tile of 3 x 3 cells; return it and the label of every cell in reading order."""
     plain = rng.random() < 0.75
     if plain:
         canvas = material.background(rng.choice(list(material.BACKGROUNDS)), CELL * SIDE, CELL * SIDE)

@@ -6,8 +6,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from paceline.train.alignment import AlignedTiles, align
 from paceline.train.loop import Outcome
 from paceline.train.packing import PackedBatch
+
+
+def joint(model: nn.Module, batch: PackedBatch | AlignedTiles) -> Outcome:
+    """The objective of joint training, whose steps hold scenes and, for a while, alignment tiles."""
+    return align(model, batch) if isinstance(batch, AlignedTiles) else answer_tokens(model, batch)
 
 
 def answer_tokens(model: nn.Module, batch: PackedBatch) -> Outcome:
@@ -21,12 +27,13 @@ def answer_tokens(model: nn.Module, batch: PackedBatch) -> Outcome:
     ).last_hidden_state
     logits = model.lm_head(hidden[batch.source])  # type: ignore[operator]
     loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
-    return Outcome(loss, len(batch.labels), _per_task(logits.detach(), batch))
+    sums = {"#answer_nll": loss.item(), "#answers": float(len(batch.labels)), **_per_task(logits.detach(), batch)}
+    return Outcome(loss, len(batch.labels), sums)
 
 
 def _per_task(logits: torch.Tensor, batch: PackedBatch) -> dict[str, float]:
     right = logits.argmax(-1) == batch.labels
-    sums = {"accuracy": float(right.sum())}
+    sums = {"#answer_right": float(right.sum())}
     for number, name in enumerate(batch.tasks):
         own = batch.task == number
         sums[f"#{name}_right"], sums[f"#{name}_tokens"] = float(right[own].sum()), float(own.sum())

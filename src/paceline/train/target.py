@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from paceline.train import architecture, naming, objectives, provenance, recipe, shards, vocabulary
+from paceline.train.alignment import AlignmentConfig, AlignmentSource, Together
 from paceline.train.loop import LoopConfig, Result, Trainer
 from paceline.train.mixture import Mixture, MixtureConfig
 from paceline.train.scenes import Encoder
@@ -36,6 +37,7 @@ class TargetRecipe:
     vocabulary_scenes: int  # training scenes of each family whose text the tokenizer learns from
     naming: NamingConfig
     mixture: MixtureConfig
+    alignment: AlignmentConfig
     loop: LoopConfig
 
 
@@ -58,10 +60,11 @@ def run(path: Path, output: Path, data: Path | None = None, render: bool = True)
         architecture.write(model, output / "model", processor)
         provenance.write(output / "model", path, name=config.name, steps=step)
 
-    mixture = Mixture(
-        shards.Shards(data, "train", 0.0 if render else 600.0), config.mixture, processor.tokenizer.pad_token_id
-    )
-    return Trainer(model, objectives.answer_tokens, mixture, config.loop, joint, on_checkpoint=keep).run()
+    scenes = shards.Shards(data, "train", 0.0 if render else 600.0)
+    mixture = Mixture(scenes, config.mixture, processor.tokenizer.pad_token_id)
+    tiles = AlignmentSource(processor.tokenizer, config.seed, config.alignment.tiles)
+    source = Together(mixture, tiles, config.alignment)
+    return Trainer(model, objectives.joint, source, config.loop, joint, on_checkpoint=keep).run()
 
 
 def render_scenes(path: Path, output: Path, data: Path | None = None) -> None:

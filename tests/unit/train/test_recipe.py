@@ -8,8 +8,8 @@ import pytest
 
 from paceline.errors import UsageError
 from paceline.train import recipe
+from paceline.train.dispatch import trainer
 from paceline.train.language import LanguageRecipe
-from paceline.train.run import trainer
 from paceline.train.target import TargetRecipe
 
 RECIPES = Path(__file__).parents[3] / "recipes"

@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from paceline.tasks import scene
 from paceline.train import evaluate, shards
-from paceline.train.run import run
+from paceline.train.dispatch import run
 
 STACK = """
 [text]
@@ -40,6 +40,7 @@ seed = 1
 vocabulary_scenes = 2
 vocabulary = {{size = 380}}
 vision = {{layers = 1, width = 16, feed_forward = 32, heads = 2}}
+alignment = {{first_step = 1, last_step = 2, tiles = 2}}
 naming = {{batch = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
 {STACK}{DATA}"""
 
