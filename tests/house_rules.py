@@ -233,21 +233,25 @@ def untyped(module: Module) -> list[str]:
     return found
 
 
+def third_party(module: Module) -> dict[str, ast.stmt]:
+    """Top-level names of the packages that a module imports from outside the standard library, with one place each."""
+    found: dict[str, ast.stmt] = {}
+    for node in [*ast.walk(module.tree), *module.tree.body]:  # the module's top last, so that it wins
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0]: node for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found[(node.module or "").partition(".")[0]] = node
+    return {name: node for name, node in found.items() if name not in {"paceline", *sys.stdlib_module_names}}
+
+
 def undeclared(module: Module, required: set[str], optional: set[str]) -> list[str]:
     """Third-party imports that pyproject.toml lacks, and those at a module's top that only an extra brings."""
     found: list[str] = []
-    tops = {id(node) for node in module.tree.body}
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        else:
-            continue
-        for name in {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"paceline"}:
-            package = DISTRIBUTION.get(name, name).replace("_", "-").lower()
-            if package not in required | optional:
-                found.append(f"{module.name}:{node.lineno}: {package} is not in pyproject.toml")
-            elif package not in required and id(node) in tops:
-                found.append(f"{module.name}:{node.lineno}: {package} belongs to an extra; import it where it is used")
+    tops = set(map(id, module.tree.body))
+    for name, node in third_party(module).items():
+        package = DISTRIBUTION.get(name, name).replace("_", "-").lower()
+        if package not in required | optional:
+            found.append(f"{module.name}:{node.lineno}: {package} is not in pyproject.toml")
+        elif package not in required and id(node) in tops:
+            found.append(f"{module.name}:{node.lineno}: {package} belongs to an extra; import it where it is used")
     return found
