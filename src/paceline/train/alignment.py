@@ -1,9 +1,9 @@
 """Alignment beside joint training: a picture token shall look like the word for what it shows, and carry its place.
 
-Tiles with dense labels (a thing, a word or a digit under every token) ask three things of a target, and none adds a
-parameter: the connector's token is nearest to its word among the text embeddings; it is nearest to the code of its
-place among fixed random codes; and the language model, standing at that token, says the word. Copying from pictures is
-then copying words, which a language model learns fast.
+Tiles with dense labels (a thing, a word or a digit under every region of tokens) ask three things of a target, and none
+adds a parameter: the sum of a region's tokens is nearest to its word among the text embeddings; each token is nearest
+to the code of its place among fixed random codes; and the language model, standing at the region's last token, says the
+word. Copying from pictures is then copying words, which a language model learns fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from paceline.tasks import lettering, material
 from paceline.train import naming
-from paceline.train.loop import Outcome, Source
+from paceline.train.loop import LoopConfig, Outcome, Source
 from paceline.train.packing import PackedBatch, normalise
 from paceline.train.vocabulary import BEGIN, FAKE, GLOBAL, IMAGE, USER
 
@@ -31,32 +31,38 @@ if TYPE_CHECKING:
 
 TOKEN, ROW, TOKENS = 16, 32, 6  # pixels of a token, of a line of text; tokens along a tile
 SHARPNESS = 20.0  # cosines are multiplied by this before the softmax
-IGNORED = -100
+Region = tuple[tuple[int, ...], int]  # tokens of a tile in raster order, and the id of the word that they show
 NUMBER_SHARE = 0.25
 WORD = re.compile("Ġ([A-Za-z][a-z]{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentConfig:
-    """Tiles a step (half of things, half of text) from `first_step` until before `last_step`."""
+    """A stage of its own for tower and connector, then tiles beside the first `joint_steps` joint steps.
 
-    first_step: int
-    last_step: int
+    Half of the tiles show things, half text.
+    """
+
     tiles: int
+    loop: LoopConfig
+    joint_tiles: int
+    joint_steps: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.first_step <= self.last_step or self.tiles < 2:
-            raise ValueError("first_step must not be after last_step, and tiles must be at least 2")
+        if min(self.tiles, self.joint_tiles) < 2 or self.joint_steps < 0:
+            raise ValueError("tiles and joint_tiles must be at least 2, joint_steps not negative")
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedTiles:
-    """Single tiles in the prompt that a target sees them in, with the word under every token."""
+    """Single tiles in the prompt that a target sees them in, with the word that every region shows."""
 
     name: str
     ids: Tensor  # [B, 5 + 36]
     pixels: Tensor  # [B, 1, 3, 96, 96]
-    labels: Tensor  # [B, 36] token ids; IGNORED where nothing is asked
+    member: Tensor  # [B * 36] region of each token, -1: none
+    last: Tensor  # [N] index of each region's last token among the B * 36
+    labels: Tensor  # [N] id of the word of each region
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,8 @@ class AlignmentSource:
     seed: int
     tiles: int
 
-    def batch(self, step: int) -> AlignedTiles:
-        """Return the tiles of a step."""
+    def micro_batches(self, step: int) -> list[AlignedTiles]:
+        """Return the one batch of a step."""
         rng = random.Random(f"alignment/{self.seed}/{step}")
         words = _words(self.tokenizer)
         digits = [(d, int(self.tokenizer.convert_tokens_to_ids(d))) for d in string.digits]
@@ -78,48 +84,62 @@ class AlignmentSource:
         )
         prompt = torch.tensor([begin, user, fake, whole, *[image] * TOKENS**2, fake])
         pixels = normalise(np.stack([np.asarray(picture) for picture, _ in drawn]))[:, None]
-        labels = torch.from_numpy(np.stack([labels for _, labels in drawn]))
-        return AlignedTiles(f"alignment step {step}", prompt.expand(self.tiles, -1), pixels, labels)
+        found = [([i * TOKENS**2 + t for t in tokens], w) for i, (_, tile) in enumerate(drawn) for tokens, w in tile]
+        member = torch.full((self.tiles * TOKENS**2,), -1)
+        for number, (tokens, _) in enumerate(found):
+            member[tokens] = number
+        last, labels = (torch.tensor(column) for column in zip(*((max(t), w) for t, w in found), strict=True))
+        return [AlignedTiles(f"alignment step {step}", prompt.expand(self.tiles, -1), pixels, member, last, labels)]
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """A `Source` that adds alignment tiles to the steps of another one."""
+    """A `Source` that adds alignment tiles to the first `steps` steps of another one."""
 
     scenes: Source[PackedBatch]
     tiles: AlignmentSource
-    config: AlignmentConfig
+    steps: int
 
     def micro_batches(self, step: int) -> list[PackedBatch | AlignedTiles]:
         """Return the scenes of a step, and tiles while alignment lasts."""
-        more = [self.tiles.batch(step)] if self.config.first_step <= step < self.config.last_step else []
+        more = self.tiles.micro_batches(step) if step < self.steps else []
         return [*self.scenes.micro_batches(step), *more]
 
 
-def align(model: nn.Module, batch: AlignedTiles) -> Outcome:
-    """Sum of the three losses over all labelled tokens (places: over all tokens, at half weight)."""
+def look(model: nn.Module, batch: AlignedTiles) -> Outcome:
+    """Sum of the losses of looks and places (over all tokens, at half weight), which tower and connector can lower."""
+    image = model.model.get_image_features(batch.pixels, return_dict=True)  # type: ignore[union-attr,operator]
+    return _look(torch.cat(list(image.pooler_output)), model.lm_head.weight, batch)  # type: ignore[union-attr,arg-type]
+
+
+def look_and_say(model: nn.Module, batch: AlignedTiles) -> Outcome:
+    """The losses of `look`, plus that of the words which the language model says at the last token of every region."""
     inner: Any = model.model
     image = inner.get_image_features(batch.pixels, return_dict=True)
-    looks = functional.normalize(torch.stack(list(image.pooler_output)), dim=-1)  # [B, 36, W]
+    seen = _look(torch.cat(list(image.pooler_output)), model.lm_head.weight, batch)  # type: ignore[union-attr,arg-type]
     hidden = inner(input_ids=batch.ids, mm_encoder_outputs={"image": image}, use_cache=False).last_hidden_state
-    asked = batch.labels != IGNORED
-    labels, head = batch.labels[asked], model.lm_head
-    near = SHARPNESS * looks[asked] @ functional.normalize(head.weight.detach(), dim=-1).T  # type: ignore[union-attr]
-    said = head(hidden[:, 4:-1][asked])  # type: ignore[operator]
-    places = SHARPNESS * looks @ place_codes(looks.shape[-1]).to(looks).T  # [B, 36, 36]
-    where = torch.arange(TOKENS**2).expand(len(looks), -1)
-    loss = (
-        functional.cross_entropy(near, labels, reduction="sum")
-        + functional.cross_entropy(said, labels, reduction="sum")
-        + 0.5 * functional.cross_entropy(places.flatten(0, 1), where.flatten(), reduction="sum")
-    )
+    said = model.lm_head(hidden[:, 4:-1].flatten(0, 1)[batch.last])  # type: ignore[operator]
+    loss = seen.loss + functional.cross_entropy(said, batch.labels, reduction="sum")
+    right = float((said.argmax(-1) == batch.labels).sum())
+    return Outcome(loss, seen.terms, {**seen.sums, "#said_right": right})
+
+
+def _look(tokens: Tensor, embeddings: Tensor, batch: AlignedTiles) -> Outcome:
+    """Losses of connector tokens [B * 36, W] against the words of regions and the codes of places."""
+    shown = batch.member >= 0
+    regions = tokens.new_zeros(len(batch.labels), tokens.shape[1]).index_add(0, batch.member[shown], tokens[shown])
+    words = functional.normalize(embeddings.detach(), dim=-1)
+    near = SHARPNESS * functional.normalize(regions, dim=-1) @ words.T  # [N, V]
+    places = SHARPNESS * functional.normalize(tokens, dim=-1) @ place_codes(tokens.shape[1]).to(tokens).T
+    where = torch.arange(TOKENS**2).repeat(len(tokens) // TOKENS**2)
+    loss = functional.cross_entropy(near, batch.labels, reduction="sum")
+    loss = loss + 0.5 * functional.cross_entropy(places, where, reduction="sum")
     sums = {
-        "#near_right": float((near.argmax(-1) == labels).sum()),
-        "#said_right": float((said.argmax(-1) == labels).sum()),
-        "#place_right": float((places.argmax(-1) == where).float().mean() * len(labels)),
-        "#aligned": float(len(labels)),
+        "#near_right": float((near.argmax(-1) == batch.labels).sum()),
+        "#place_right": float((places.argmax(-1) == where).float().mean()) * len(batch.labels),
+        "#aligned": float(len(batch.labels)),
     }
-    return Outcome(loss, len(labels), sums)
+    return Outcome(loss, len(batch.labels), sums)
 
 
 def place_codes(width: int) -> Tensor:
@@ -133,21 +153,24 @@ def _words(tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
     return sorted(((match[1], index) for match, index in found if match), key=lambda pair: pair[1])
 
 
-def _things(rng: random.Random, tokenizer: PreTrainedTokenizerFast) -> tuple[Image.Image, np.ndarray]:
-    """A tile of 3 x 3 cells; all four tokens of a cell are asked for the first token of what it shows."""
+def _things(rng: random.Random, tokenizer: PreTrainedTokenizerFast) -> tuple[Image.Image, list[Region]]:
+    """A tile of 3 x 3 cells; the four tokens of a cell show the first token of its name."""
     picture, cells = naming.tile(rng)
     names = ["nothing", *(concept.name for concept in material.concepts())]
-    texts = [f" {names[label]}" if label < len(names) else naming.GLYPHS[label - len(names)] for label in cells]
-    ids = np.asarray([tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts], dtype=np.int64)
-    side = naming.SIDE
-    return picture, ids.reshape(side, 1, side, 1).repeat(2, 1).repeat(2, 3).reshape(-1)
+    regions = []
+    for cell, label in enumerate(cells):
+        text = f" {names[label]}" if label < len(names) else naming.GLYPHS[label - len(names)]
+        corner = cell // naming.SIDE * 2 * TOKENS + cell % naming.SIDE * 2
+        tokens = (corner, corner + 1, corner + TOKENS, corner + TOKENS + 1)
+        regions.append((tokens, int(tokenizer(text, add_special_tokens=False)["input_ids"][0])))
+    return picture, regions
 
 
 def _text(
     rng: random.Random, words: list[tuple[str, int]], digits: list[tuple[str, int]]
-) -> tuple[Image.Image, np.ndarray]:
+) -> tuple[Image.Image, list[Region]]:
     """A tile of three lines of words and numbers, cut out of longer lines; blank tokens are not asked."""
-    side, labels = TOKEN * TOKENS, np.full((TOKENS, TOKENS), IGNORED, dtype=np.int64)
+    side, regions = TOKEN * TOKENS, list[Region]()
     picture, ink = lettering.paper(rng, side, side)
     pen, face = ImageDraw.Draw(picture), rng.choice(lettering.SEEN)
     for line in range(side // ROW):
@@ -159,16 +182,20 @@ def _text(
                 width = lettering.width(text, face, size)
                 lettering.write(pen, x, base, text, face, size, ink)
                 if min(x + width, side) - max(x, 0) >= 0.7 * width:
-                    _label(labels[2 * line : 2 * line + 2], x, x + width, index, middle=number)
+                    regions += [
+                        ((2 * line * TOKENS + column, (2 * line + 1) * TOKENS + column), index)
+                        for column in _columns(x, x + width, middle=number)
+                    ]
                 x += width
             x += rng.choice((5, 5, 12, 30, 60))
-    return picture, labels.reshape(-1)
+    return picture, regions
 
 
-def _label(rows: np.ndarray, left: float, right: float, index: int, middle: bool) -> None:
-    """Ask the tokens, in both rows of a line, whose middle (or most of whose width) lies between left and right."""
+def _columns(left: float, right: float, middle: bool) -> list[int]:
+    """Columns of tokens whose middle, or else most of whose width, lies between left and right."""
+    found = []
     for column in range(TOKENS):
-        centre = (column + 0.5) * TOKEN
         overlap = min(right, (column + 1) * TOKEN) - max(left, column * TOKEN)
-        if left <= centre < right if middle else overlap >= 0.6 * TOKEN:
-            rows[:, column] = index
+        if left <= (column + 0.5) * TOKEN < right if middle else overlap >= 0.6 * TOKEN:
+            found.append(column)
+    return found

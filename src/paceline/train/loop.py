@@ -36,6 +36,7 @@ class LoopConfig:
     clip: float = 1.0  # largest allowed norm of the whole gradient
     checkpoint_seconds: float = 120.0
     threads: int = 0  # 0: leave torch's own choice
+    rates: Mapping[str, float] = field(default_factory=dict)  # name prefix -> factor on the learning rate
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.warmup_steps < 0 or self.decay_steps < 0:
@@ -103,7 +104,7 @@ class Trainer(Generic[Batch]):
         self.directory, self.on_checkpoint = directory, on_checkpoint
         self.schedule = _Schedule(config.steps, config.decay_steps)
         self.optimisers = optimisers.build(
-            model, config.optimiser, config.learning_rate, config.betas, config.weight_decay
+            model, config.optimiser, config.learning_rate, config.betas, config.weight_decay, config.rates
         )
         self.step, self.seconds, self.loss, self.decaying = 0, 0.0, math.nan, False
         self._stop = False
@@ -181,7 +182,7 @@ class Trainer(Generic[Batch]):
             raise self._diverged(f"gradient norm is {norm}")
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = rate
+                group["lr"] = rate * group["factor"]
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
         return norm

@@ -36,11 +36,12 @@ class Scenes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A `Source` of packed batches: what step s holds depends on s alone."""
+    """A `Source` of packed batches: what step s holds depends on s alone; `skip` steps belong to an earlier stage."""
 
     scenes: Scenes
     config: MixtureConfig
     pad: int
+    skip: int = 0
 
     def micro_batches(self, step: int) -> list[PackedBatch]:
         """Return the micro-batches of a step, each of scenes with equally many tiles and similar lengths."""
@@ -53,10 +54,10 @@ class Mixture:
 
     def numbers(self, step: int) -> list[tuple[str, int]]:
         """Return (task, scene number) of everything in a step."""
-        total, chosen = sum(self.config.shares.values()), []
+        at, total, chosen = step + self.skip, sum(self.config.shares.values()), []
         for task, share in self.config.shares.items():
             rate = share / total * self.config.scenes_per_step
-            for count in range(int(step * rate + 1e-9), int((step + 1) * rate + 1e-9)):
+            for count in range(int(at * rate + 1e-9), int((at + 1) * rate + 1e-9)):
                 chosen.append((task, count % self.config.scenes[task]))
         return chosen
 

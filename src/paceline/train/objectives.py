@@ -6,14 +6,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from paceline.train.alignment import AlignedTiles, align
+from paceline.train.alignment import AlignedTiles, look_and_say
 from paceline.train.loop import Outcome
 from paceline.train.packing import PackedBatch
 
 
 def joint(model: nn.Module, batch: PackedBatch | AlignedTiles) -> Outcome:
     """The objective of joint training, whose steps hold scenes and, for a while, alignment tiles."""
-    return align(model, batch) if isinstance(batch, AlignedTiles) else answer_tokens(model, batch)
+    return look_and_say(model, batch) if isinstance(batch, AlignedTiles) else answer_tokens(model, batch)
 
 
 def answer_tokens(model: nn.Module, batch: PackedBatch) -> Outcome:

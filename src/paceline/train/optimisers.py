@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -20,7 +20,7 @@ class Muon(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Iterable[nn.Parameter],
+        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
         lr: float,
         momentum: float = 0.95,
         weight_decay: float = 0.0,
@@ -72,24 +72,34 @@ def orthogonalise(matrices: Tensor, iterations: int) -> Tensor:
 
 
 def build(
-    model: nn.Module, kind: Kind, lr: float, betas: tuple[float, float], weight_decay: float
+    model: nn.Module,
+    kind: Kind,
+    lr: float,
+    betas: tuple[float, float],
+    weight_decay: float,
+    rates: Mapping[str, float] | None = None,
 ) -> list[torch.optim.Optimizer]:
     """Return the optimisers of a model: embeddings, head, convolutions and vectors always take AdamW.
 
-    Weight decay touches matrices only; a tied head is found once.
+    Weight decay touches matrices only; a tied head is found once. `rates` multiplies the learning rate of parameters
+    whose name starts with a key; the factor stands in each group as "factor".
     """
-    trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     embedding = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
-    hidden = [p for _, p in trainable if p.ndim == 2 and id(p) not in embedding] if kind == "muon" else []
-    taken = {id(p) for p in hidden}
-    rest = [p for _, p in trainable if id(p) not in taken]
-    groups = [
-        {"params": [p for p in rest if p.ndim >= 2], "weight_decay": weight_decay},
-        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    found: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW([g for g in groups if g["params"]], lr=lr, betas=betas, eps=1e-8, fused=True)
-    ]
-    if hidden:
-        found.append(Muon(hidden, lr=lr, weight_decay=weight_decay))
+    adamw: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
+    muon: dict[float, list[nn.Parameter]] = defaultdict(list)
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        factor = next((rate for prefix, rate in (rates or {}).items() if name.startswith(prefix)), 1.0)
+        if kind == "muon" and parameter.ndim == 2 and id(parameter) not in embedding:
+            muon[factor].append(parameter)
+        else:
+            adamw[factor, weight_decay if parameter.ndim >= 2 else 0.0].append(parameter)
+    found: list[torch.optim.Optimizer] = []
+    if adamw:
+        groups = [{"params": own, "weight_decay": decay, "factor": factor} for (factor, decay), own in adamw.items()]
+        found.append(torch.optim.AdamW(groups, lr=lr, betas=betas, eps=1e-8, fused=True))
+    if muon:
+        groups = [{"params": own, "factor": factor} for factor, own in muon.items()]
+        found.append(Muon(groups, lr=lr, weight_decay=weight_decay))
     return found

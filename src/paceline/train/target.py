@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from paceline.train import architecture, naming, objectives, provenance, recipe, shards, vocabulary
+from paceline.train import alignment, architecture, naming, objectives, provenance, recipe, shards, vocabulary
 from paceline.train.alignment import AlignmentConfig, AlignmentSource, Together
 from paceline.train.loop import LoopConfig, Result, Trainer
 from paceline.train.mixture import Mixture, MixtureConfig
@@ -37,6 +37,7 @@ class TargetRecipe:
     vocabulary_scenes: int  # training scenes of each family whose text the tokenizer learns from
     naming: NamingConfig
     mixture: MixtureConfig
+    language: LoopConfig
     alignment: AlignmentConfig
     loop: LoopConfig
 
@@ -52,19 +53,18 @@ def run(path: Path, output: Path, data: Path | None = None, render: bool = True)
     if render:
         shards.render(config.mixture.scenes, "train", Encoder(processor), data)
     model = architecture.build_target(config.text, config.vision, processor.tokenizer, config.seed)
-    joint = output / "joint"
-    if not any(joint.glob("step-*")):
-        _learn_naming(model, config, output / "naming")
+    scenes = shards.Shards(data, "train", 0.0 if render else 600.0)
+    mixture = Mixture(scenes, config.mixture, processor.tokenizer.pad_token_id)
+    if not any((output / "joint").glob("step-*")):
+        _prepare(model, config, mixture, processor, output)
 
     def keep(step: int) -> None:
         architecture.write(model, output / "model", processor)
         provenance.write(output / "model", path, name=config.name, steps=step)
 
-    scenes = shards.Shards(data, "train", 0.0 if render else 600.0)
-    mixture = Mixture(scenes, config.mixture, processor.tokenizer.pad_token_id)
-    tiles = AlignmentSource(processor.tokenizer, config.seed, config.alignment.tiles)
-    source = Together(mixture, tiles, config.alignment)
-    return Trainer(model, objectives.joint, source, config.loop, joint, on_checkpoint=keep).run()
+    tiles = AlignmentSource(processor.tokenizer, config.seed + 1, config.alignment.joint_tiles)
+    source = Together(replace(mixture, skip=config.language.steps), tiles, config.alignment.joint_steps)
+    return Trainer(model, objectives.joint, source, config.loop, output / "joint", on_checkpoint=keep).run()
 
 
 def render_scenes(path: Path, output: Path, data: Path | None = None) -> None:
@@ -83,7 +83,28 @@ def prepare_processor(config: TargetRecipe, directory: Path) -> Idefics3Processo
     return vocabulary.load_processor(directory)
 
 
-def _learn_naming(model: Idefics3ForConditionalGeneration, config: TargetRecipe, directory: Path) -> None:
+def _prepare(
+    model: Idefics3ForConditionalGeneration,
+    config: TargetRecipe,
+    mixture: Mixture,
+    processor: Idefics3Processor,
+    output: Path,
+) -> None:
+    """Run the stages before joint training, or on from the one that was stopped.
+
+    The tower goes back to what naming taught it after the language stage: a language model that cannot speak yet sends
+    it little but noise.
+    """
     namer = naming.CellNamer(model, config.text.width, config.seed + 1)
-    source = naming.CellSource(config.seed, config.naming.batch)
-    Trainer(namer, naming.name_cells, source, config.naming.loop, directory).run()
+    cells = naming.CellSource(config.seed, config.naming.batch)
+    Trainer(namer, naming.name_cells, cells, config.naming.loop, output / "naming").run()
+    taught = {name: value.clone() for name, value in namer.state_dict().items()}
+    Trainer(model, objectives.joint, mixture, config.language, output / "language").run()
+    namer.load_state_dict(taught)
+    sight = [*model.model.vision_model.parameters(), *model.model.connector.parameters()]
+    model.requires_grad_(False)
+    for parameter in sight:
+        parameter.requires_grad_(True)
+    tiles = AlignmentSource(processor.tokenizer, config.seed, config.alignment.tiles)
+    Trainer(model, alignment.look, tiles, config.alignment.loop, output / "alignment").run()
+    model.requires_grad_(True)

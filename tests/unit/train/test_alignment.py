@@ -1,4 +1,4 @@
-"""Alignment tiles: labels name what is under a token, and the losses reach every part that they should."""
+"""Alignment tiles: regions name what is under their tokens, and the losses reach every part that they should."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from paceline.tasks import material
 from paceline.train import alignment, architecture
-from paceline.train.alignment import IGNORED, AlignmentConfig, AlignmentSource
+from paceline.train.alignment import AlignmentConfig, AlignmentSource
+from paceline.train.loop import LoopConfig
 
 
 @pytest.fixture(scope="module")
@@ -23,50 +24,57 @@ def target(processor: Any) -> Any:
 
 def test_tiles_are_a_function_of_seed_and_step(processor: Any) -> None:
     source = AlignmentSource(processor.tokenizer, seed=1, tiles=4)
-    first, again, other = source.batch(3), source.batch(3), source.batch(4)
+    (first,), (again,), (other,) = source.micro_batches(3), source.micro_batches(3), source.micro_batches(4)
     assert torch.equal(first.pixels, again.pixels)
     assert torch.equal(first.labels, again.labels)
     assert not torch.equal(first.pixels, other.pixels)
 
 
-def test_labels_are_names_in_whole_cells_or_words_in_whole_lines(processor: Any) -> None:
+def test_regions_are_cells_of_things_or_columns_of_text(processor: Any) -> None:
     tokenizer = processor.tokenizer
-    batch = AlignmentSource(tokenizer, seed=1, tiles=6).batch(0)
+    (batch,) = AlignmentSource(tokenizer, seed=1, tiles=6).micro_batches(0)
     assert batch.ids.shape == (6, 41)
-    text, things = batch.labels[0::2].view(-1, 3, 2, 6), batch.labels[1::2].view(-1, 3, 2, 3, 2)
+    member = batch.member.view(6, 6, 6)
+    text, things = member[0::2].view(3, 3, 2, 6), member[1::2].view(3, 3, 2, 3, 2)
     assert torch.equal(text[:, :, 0], text[:, :, 1])
     assert torch.equal(things, things[:, :, :1, :, :1].expand_as(things))
+    assert things.min() >= 0
+    assert (text == -1).any()
+    assert all(batch.member[last] == region for region, last in enumerate(batch.last.tolist()))
+    assert (batch.last[batch.member[batch.member >= 0]] >= torch.arange(216)[batch.member >= 0]).all()
     names = ["nothing", *(c.name for c in material.concepts() if c.hold != "new")]
     known = {tokenizer(f" {name}", add_special_tokens=False)["input_ids"][0] for name in names}
     glyphs = {tokenizer(glyph)["input_ids"][0] for glyph in alignment.naming.GLYPHS}
-    assert set(things.flatten().tolist()) <= known | glyphs
-    assert (text == IGNORED).any()
-    spelled = {tokenizer.decode([i]) for i in text.flatten().tolist() if i != IGNORED}
+    assert set(batch.labels[things.flatten()].tolist()) <= known | glyphs
+    spelled = {tokenizer.decode([i]) for i in batch.labels[text[text >= 0]].tolist()}
     assert all(word.strip().isalnum() for word in spelled)
 
 
-def test_the_losses_fall_to_nothing_where_the_labels_say_what_the_model_does(target: Any, processor: Any) -> None:
-    """Asked for what it says and looks like already, a target loses less than when asked for anything else."""
-    batch = AlignmentSource(processor.tokenizer, seed=1, tiles=4).batch(0)
-    image = target.model.get_image_features(batch.pixels, return_dict=True)
-    looks = functional.normalize(torch.stack(list(image.pooler_output)), dim=-1)
-    nearest = (looks @ functional.normalize(target.lm_head.weight, dim=-1).T).argmax(-1)
-    own = alignment.align(target, replace(batch, labels=nearest))
-    rolled = alignment.align(target, replace(batch, labels=(nearest + 7) % 400))
-    assert own.sums["#near_right"] == own.terms == batch.labels.numel()
-    assert rolled.sums["#near_right"] == 0
-    assert own.loss < rolled.loss
+def test_the_loss_is_low_where_regions_look_like_their_words(target: Any, processor: Any) -> None:
+    """Asked for the words that its regions are nearest to, a target loses less than when asked for others."""
+    (batch,) = AlignmentSource(processor.tokenizer, seed=1, tiles=4).micro_batches(0)
+    tokens = torch.cat(list(target.model.get_image_features(batch.pixels, return_dict=True).pooler_output))
+    sums = torch.stack([tokens[batch.member == region].sum(0) for region in range(len(batch.labels))])
+    nearest = (functional.normalize(sums) @ functional.normalize(target.lm_head.weight).T).argmax(-1)
+    own = alignment.look(target, replace(batch, labels=nearest))
+    other = alignment.look(target, replace(batch, labels=(nearest + 7) % 400))
+    assert own.sums["#near_right"] == own.terms == len(batch.labels)
+    assert other.sums["#near_right"] == 0
+    assert own.loss < other.loss
 
 
-def test_gradients_reach_tower_connector_and_language_model(target: Any, processor: Any) -> None:
-    target.zero_grad()
-    alignment.align(target, AlignmentSource(processor.tokenizer, seed=1, tiles=2).batch(0)).loss.backward()
-    for name in ("model.connector.modality_projection.proj", "model.text_model.layers.0.mlp.up_proj"):
-        assert target.get_submodule(name).weight.grad.abs().sum() > 0
-    assert target.model.vision_model.embeddings.patch_embedding.weight.grad.abs().sum() > 0
+def test_looking_teaches_sight_alone_and_saying_the_language_model_too(target: Any, processor: Any) -> None:
+    (batch,) = AlignmentSource(processor.tokenizer, seed=1, tiles=2).micro_batches(0)
+    spoken = target.model.text_model.layers[0].mlp.up_proj.weight
+    for objective, speaks in ((alignment.look, False), (alignment.look_and_say, True)):
+        target.zero_grad()
+        objective(target, batch).loss.backward()
+        assert target.model.connector.modality_projection.proj.weight.grad.abs().sum() > 0
+        assert target.model.vision_model.embeddings.patch_embedding.weight.grad.abs().sum() > 0
+        assert (spoken.grad is not None and bool(spoken.grad.abs().sum() > 0)) == speaks
 
 
-@pytest.mark.parametrize(("first", "last", "tiles"), [(5, 4, 8), (-1, 4, 8), (0, 4, 1)])
-def test_an_alignment_that_cannot_run_is_refused(first: int, last: int, tiles: int) -> None:
-    with pytest.raises(ValueError, match="first_step"):
-        AlignmentConfig(first, last, tiles)
+@pytest.mark.parametrize(("tiles", "joint_tiles", "joint_steps"), [(1, 8, 4), (8, 1, 4), (8, 8, -1)])
+def test_an_alignment_that_cannot_run_is_refused(tiles: int, joint_tiles: int, joint_steps: int) -> None:
+    with pytest.raises(ValueError, match="tiles and joint_tiles"):
+        AlignmentConfig(tiles, LoopConfig(steps=1, learning_rate=1e-3), joint_tiles, joint_steps)

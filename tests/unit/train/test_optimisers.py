@@ -42,3 +42,12 @@ def test_muon_shrinks_a_quadratic() -> None:
         muon.step()
         losses.append(loss.item())
     assert losses[-1] < 0.05 * losses[0]
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_rates_multiply_the_learning_rate_of_named_parts(kind: optimisers.Kind) -> None:
+    model = nn.ModuleDict({"tower": nn.Linear(3, 3), "head": nn.Linear(3, 2)})
+    found = optimisers.build(model, kind, 1e-3, (0.9, 0.95), 0.1, {"tower": 0.25})
+    names = {id(p): name for name, p in model.named_parameters()}
+    factors = {names[id(p)]: group["factor"] for o in found for group in o.param_groups for p in group["params"]}
+    assert factors == {"tower.weight": 0.25, "tower.bias": 0.25, "head.weight": 1.0, "head.bias": 1.0}

@@ -40,7 +40,8 @@ seed = 1
 vocabulary_scenes = 2
 vocabulary = {{size = 380}}
 vision = {{layers = 1, width = 16, feed_forward = 32, heads = 2}}
-alignment = {{first_step = 1, last_step = 2, tiles = 2}}
+language = {{steps = 1, learning_rate = 1e-3}}
+alignment = {{tiles = 2, joint_tiles = 2, joint_steps = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
 naming = {{batch = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
 {STACK}{DATA}"""
 
