@@ -14,6 +14,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, get_layer_types_and_kwargs
 
 from paceline.errors import UsageError
+from paceline.hf.attention import NAME
 from paceline.hf.layers import RecurrentLayer
 from paceline.hf.masks import FULL, SLIDING, Mask, Masks
 
@@ -38,6 +39,8 @@ class Body:
     def of(model: PreTrainedModel, vision: tuple[nn.Module, ...] = ()) -> Body:
         """Look the model over. Raises UsageError for layers, attention or caches that cannot be driven exactly."""
         decoder = model.get_decoder()
+        if not isinstance(getattr(decoder, "layers", None), nn.ModuleList):
+            raise UsageError(f"{type(model).__name__} has no decoder with `layers`, which paceline drives models by")
         config = model.config.get_text_config(decoder=True)
         types = get_layer_types_and_kwargs(config)[0]
         known = {FULL, SLIDING, "dummy", *RECURRENT}
@@ -46,7 +49,9 @@ class Body:
                 f"{type(model).__name__} has layers of kind {', '.join(strange)}; paceline drives "
                 f"{', '.join(sorted(known - {'dummy'}))}"
             )
-        if config._attn_implementation not in ("sdpa", "eager"):
+        if not {FULL, SLIDING} & set(types):
+            raise UsageError(f"{type(model).__name__} has no attention layers, which paceline counts tokens by")
+        if config._attn_implementation not in ("sdpa", "eager", NAME):
             raise UsageError(
                 f"attention {config._attn_implementation!r} takes no block masks; load the model with "
                 "attn_implementation='sdpa' or 'eager'"

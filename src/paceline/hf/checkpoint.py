@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from transformers import PreTrainedModel
 
 from paceline.errors import UsageError, unknown
+from paceline.hf.packed import pack
 from paceline.hf.target import HFTarget
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -24,29 +27,41 @@ def read_checkpoint(
     dtype: torch.dtype | str | None = None,
     device: str = "cpu",
     processor: Any = None,
+    packed: bool = True,
 ) -> HFTarget:
     """The target in this directory or at this hub id. Raises UsageError for what is missing or not allowed."""
-    import transformers
-
     here = Path(where) if Path(where).is_dir() else None
     if here is not None:
         check_files(here)
     place = _device(device)
+    precision = as_dtype(dtype, place)
     try:
-        config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
-        kind = family(config.model_type)
-        model = getattr(transformers, kind.auto).from_pretrained(
-            where,
-            config=config,
-            dtype=as_dtype(dtype, place),
-            use_safetensors=True,
-            trust_remote_code=False,
-            attn_implementation="sdpa",
-        )
+        kind, model = _read(where, family, precision)
         processor = processor or _processor(where, kind)
-    except (OSError, ImportError) as error:
+    except UsageError:
+        raise
+    except (OSError, ImportError, ValueError, SafetensorError) as error:
         raise UsageError(f"target {where!r} cannot be read: {' '.join(str(error).split()):.300}") from error
-    return kind(model.to(place), processor, name=name, path=here)
+    model = model.to(place)
+    if packed:
+        pack(model)
+    return kind(model, processor, name=name, path=here)
+
+
+def _read(
+    where: str, family: Callable[[str], type[HFTarget]], dtype: torch.dtype | str
+) -> tuple[type[HFTarget], PreTrainedModel]:
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
+    kind = family(config.model_type)
+    model, info = getattr(transformers, kind.auto).from_pretrained(
+        where, config=config, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa",
+        output_loading_info=True,
+    )  # fmt: skip
+    if missing := sorted(info["missing_keys"]):
+        raise UsageError(f"the weights of {where!r} lack {len(missing)} tensors, such as {missing[0]}")
+    return kind, model
 
 
 def check_files(here: Path) -> None:

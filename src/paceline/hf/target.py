@@ -16,6 +16,7 @@ from paceline.clock import Clock, silent
 from paceline.core import Context, Needs, Pass, Prompt, TargetSession
 from paceline.errors import UsageError
 from paceline.hf.body import Body
+from paceline.hf.fingerprint import fingerprint
 from paceline.hf.messages import Inputs, Message, encode_literally, read_messages
 from paceline.hf.prefill import open_session
 
@@ -130,6 +131,8 @@ class HFTarget:
                 f"{self.name or type(self.model).__name__} takes text only, but the messages hold "
                 f"{len(pictures)} picture(s)"
             )
+        if longest_edge is not None and longest_edge < 1:
+            raise UsageError(f"longest_edge is {longest_edge}; it must be 1 or more pixels")
         options = {} if longest_edge is None or not pictures else self.scaled(longest_edge)
         inputs = encode_literally(
             lambda talk: self._inputs(talk, pictures, options), shaped, tokenizer, self._markup(tokenizer)
@@ -166,6 +169,10 @@ class HFTarget:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids, without special tokens."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def fingerprint(self) -> dict[str, str | int]:
+        """Class, sizes and a hash of the embedding: what a drafter trained for this target must find again."""
+        return fingerprint(self.model, self.path)
 
     def astype(self, dtype: torch.dtype) -> HFTarget:
         """A target over a deep copy of the model in another precision."""

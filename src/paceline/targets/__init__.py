@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from paceline.errors import UsageError, unknown
 
@@ -26,8 +26,11 @@ FAMILIES: Mapping[str, str] = MappingProxyType({
     "qwen3_vl": "paceline.targets.qwen_vl:QwenVL",
     "qwen3_5": "paceline.targets.qwen_vl:QwenVL",
     "gemma3": "paceline.targets.gemma:Gemma",
+    "llama": "paceline.targets.text:Text",
+    "mistral": "paceline.targets.text:Text",
+    "qwen3": "paceline.targets.text:Text",
 })  # fmt: skip
-TEXT = "paceline.targets.text:Text"  # every other causal language model
+OTHER = "paceline.targets.text:UntestedText"  # every other causal language model
 
 
 def family(model_type: str) -> type[HFTarget]:
@@ -36,7 +39,7 @@ def family(model_type: str) -> type[HFTarget]:
 
     if model_type not in FAMILIES and model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise unknown("model type", model_type, FAMILIES)
-    module, _, attribute = FAMILIES.get(model_type, TEXT).partition(":")
+    module, _, attribute = FAMILIES.get(model_type, OTHER).partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
@@ -47,11 +50,14 @@ def load_target(
     device: str = "cpu",
     threads: int | None = None,
     processor: Any = None,
+    pack: Literal["auto", False] = "auto",
 ) -> HFTarget:
     """A target from a bundled name, a directory, a hub id, or a loaded transformers model (with its processor).
 
     dtype: None means float32 on the CPU and the checkpoint's own elsewhere. threads: CPU threads for torch, for the
-    whole process. Raises UsageError for an unknown name, files that are missing, and weights that are not safetensors.
+    whole process. pack: lay weights out for few rows, where that wins (float32 on a CPU; never a model that you
+    loaded); results differ in their last bits. Raises UsageError for an unknown name, files that are missing, and
+    weights that are not safetensors.
     """
     import torch
 
@@ -64,7 +70,9 @@ def load_target(
     from paceline.hf.checkpoint import read_checkpoint
 
     name, where = _place(str(source))
-    return read_checkpoint(where, family, name=name, dtype=dtype, device=device, processor=processor)
+    return read_checkpoint(
+        where, family, name=name, dtype=dtype, device=device, processor=processor, packed=pack == "auto"
+    )
 
 
 def _place(source: str) -> tuple[str, str]:
