@@ -9,7 +9,6 @@ word. Copying from pictures is then copying words, which a language model learns
 from __future__ import annotations
 
 import random
-import re
 import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paceline.tasks import lettering, material
+from paceline.tasks import chart, lettering, material, ocr, tables
 from paceline.train import naming
 from paceline.train.loop import LoopConfig, Outcome, Source
 from paceline.train.packing import PackedBatch, normalise
@@ -33,14 +32,14 @@ TOKEN, ROW, TOKENS = 16, 32, 6  # pixels of a token, of a line of text; tokens a
 SHARPNESS = 20.0  # cosines are multiplied by this before the softmax
 Region = tuple[tuple[int, ...], int]  # tokens of a tile in raster order, and the id of the word that they show
 NUMBER_SHARE = 0.25
-WORD = re.compile("Ġ([A-Za-z][a-z]{1,9})")
+THINGS_EVERY = 3  # one tile in so many shows things, the others text
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentConfig:
     """A stage of its own for tower and connector, then tiles beside the first `joint_steps` joint steps.
 
-    Half of the tiles show things, half text.
+    One tile in three shows things, the others text.
     """
 
     tiles: int
@@ -78,7 +77,9 @@ class AlignmentSource:
         rng = random.Random(f"alignment/{self.seed}/{step}")
         words = _words(self.tokenizer)
         digits = [(d, int(self.tokenizer.convert_tokens_to_ids(d))) for d in string.digits]
-        drawn = [_things(rng, self.tokenizer) if i % 2 else _text(rng, words, digits) for i in range(self.tiles)]
+        drawn = [
+            _text(rng, words, digits) if i % THINGS_EVERY else _things(rng, self.tokenizer) for i in range(self.tiles)
+        ]
         begin, user, fake, whole, image = (
             int(self.tokenizer.convert_tokens_to_ids(token)) for token in (BEGIN, USER, FAKE, GLOBAL, IMAGE)
         )
@@ -148,9 +149,11 @@ def place_codes(width: int) -> Tensor:
 
 
 def _words(tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
-    """Words that are one token with the space before them, with that token's id, in order of id."""
-    found = ((WORD.fullmatch(token), index) for token, index in tokenizer.get_vocab().items())
-    return sorted(((match[1], index) for match, index in found if match), key=lambda pair: pair[1])
+    """The words that pictures of the suite are lettered with, each with its first token after a space."""
+    names = {name for concept in material.concepts() if concept.hold != "new" for name in concept.name.split()}
+    labels = {row.country for rows in tables.countries("train", "seen").values() for row in rows}
+    words = sorted({*ocr.SIGNS, *ocr.GROCERIES, *chart.MEASURES, "total", *names, *labels})
+    return [(word, int(tokenizer(f" {word}", add_special_tokens=False)["input_ids"][0])) for word in words]
 
 
 def _things(rng: random.Random, tokenizer: PreTrainedTokenizerFast) -> tuple[Image.Image, list[Region]]:

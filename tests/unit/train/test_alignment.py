@@ -35,7 +35,7 @@ def test_regions_are_cells_of_things_or_columns_of_text(processor: Any) -> None:
     (batch,) = AlignmentSource(tokenizer, seed=1, tiles=6).micro_batches(0)
     assert batch.ids.shape == (6, 41)
     member = batch.member.view(6, 6, 6)
-    text, things = member[0::2].view(3, 3, 2, 6), member[1::2].view(3, 3, 2, 3, 2)
+    text, things = member[[1, 2, 4, 5]].view(4, 3, 2, 6), member[[0, 3]].view(2, 3, 2, 3, 2)
     assert torch.equal(text[:, :, 0], text[:, :, 1])
     assert torch.equal(things, things[:, :, :1, :, :1].expand_as(things))
     assert things.min() >= 0
@@ -47,7 +47,9 @@ def test_regions_are_cells_of_things_or_columns_of_text(processor: Any) -> None:
     glyphs = {tokenizer(glyph)["input_ids"][0] for glyph in alignment.naming.GLYPHS}
     assert set(batch.labels[things.flatten()].tolist()) <= known | glyphs
     spelled = {tokenizer.decode([i]) for i in batch.labels[text[text >= 0]].tolist()}
-    assert all(word.strip().isalnum() for word in spelled)
+    assert all(
+        word.isspace() or word.strip().isalnum() for word in spelled
+    )  # a small vocabulary may split the space off
 
 
 def test_the_loss_is_low_where_regions_look_like_their_words(target: Any, processor: Any) -> None:
