@@ -19,6 +19,7 @@ from paceline.hf.layers import RecurrentLayer
 from paceline.hf.masks import FULL, SLIDING, Mask, Masks
 
 RECURRENT = ("linear_attention", "conv")
+GROWING = {"dynamic", "longrope"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Body:
             )
         mixed = set(types) - {FULL, "dummy"} and getattr(config, "layer_types", None) is not None
         rope = getattr(config, "rope_parameters", None) or {}
+        if growing := GROWING & _rope_types(rope):
+            raise UsageError(
+                f"{type(model).__name__} rescales its positions as the text grows (rope_type "
+                f"{growing.pop()!r}), so that a draft would change what came before it"
+            )
         body = Body(
             model,
             decoder,
@@ -72,8 +78,13 @@ class Body:
         return Body(**{**vars(body), "head": _head(body)})
 
     @property
+    def positions(self) -> int:
+        """How many positions the model has; 2^31 where it does not say."""
+        return getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
+
+    @property
     def dtype(self) -> torch.dtype:
-        return self.layers[0].parameters().__next__().dtype
+        return next(self.layers[0].parameters()).dtype
 
     def masks(self) -> Masks:
         """A mask maker for one session."""
@@ -154,6 +165,12 @@ def unchanged(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     finally:
         if hasattr(inner, "rope_deltas"):
             inner.rope_deltas = before
+
+
+def _rope_types(rope: dict[str, Any]) -> set[str]:
+    """The kinds of rotary positions, in a config for all layers or one for each kind of layer."""
+    nested = [value for value in rope.values() if isinstance(value, dict)]
+    return {str(each["rope_type"]) for each in (rope, *nested) if "rope_type" in each}
 
 
 def takes(model: PreTrainedModel, name: str) -> bool:

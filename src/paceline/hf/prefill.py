@@ -20,8 +20,6 @@ from paceline.hf.recurrent import Abreast, ReplaySession
 from paceline.hf.session import Session
 from paceline.hf.slots import Slots
 
-ROWS = ("attention_mask",)  # inputs of a processor that say nothing about a batch of one
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -87,9 +85,7 @@ def _context(
 
 def _read(body: Body, prompt: Prompt, needs: Needs, clock: Clock) -> Reading:
     model, cache = body.model, body.cache()
-    inputs = {k: _placed(v, body) for k, v in prompt.inputs.items() if k not in ROWS}
-    if takes(model, "logits_to_keep"):
-        inputs["logits_to_keep"] = 1
+    inputs = _inputs(body, prompt)
     wanted = tuple(dict.fromkeys([*needs.layers, *([0] if needs.embeddings else [])]))
     with unchanged(model) as inner, body.tapped(wanted) as seen, body.last(seen), timed(body.vision, clock):
         out = model(input_ids=prompt.ids[None].to(model.device), cache=cache, use_cache=True, **inputs)
@@ -107,6 +103,13 @@ def _placed(value: Any, body: Body) -> Any:
     if not isinstance(value, Tensor):
         return value
     return value.to(body.model.device, body.dtype if value.is_floating_point() else None)
+
+
+def _inputs(body: Body, prompt: Prompt) -> dict[str, Any]:
+    """What the class's forward takes beside ids, and no more logits than those of the last row."""
+    idle = {"attention_mask"} if takes(body.model, "token_type_ids") else {"attention_mask", "token_type_ids"}
+    inputs = {key: _placed(value, body) for key, value in prompt.inputs.items() if key not in idle}
+    return {**inputs, "logits_to_keep": 1} if takes(body.model, "logits_to_keep") else inputs
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class Session:
     def forward(self, root: Tensor, draft: Draft, start: int = 0) -> Pass:
         """Read root and draft behind what is committed. root: [B]; see `TargetSession` for `start`.
 
-        Raises UsageError where the block would pass the model's last position.
+        Guesses past the model's last position are read there: none of them can be emitted.
         """
         tree = draft.tree
         block = torch.cat([root[:, None], draft.tokens], 1)[:, start:].clamp_(min=0)
@@ -45,6 +45,8 @@ class Session:
         index = self._length[:, None] + tree.depth[:, start:]
         mask = self._masks(self._rows, self._length, tree, start, top)
         position = index if self._offset is None else index + self._offset
+        if top > self.body.positions:
+            position = position.clamp(max=self.body.positions - 1)
         return Pass(*self.body.forward(block, mask, position, self.slots, self.layers))
 
     @torch.inference_mode()

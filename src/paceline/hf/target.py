@@ -82,7 +82,7 @@ class HFTarget:
     @property
     def max_length(self) -> int:
         """Positions of prompt and answer together."""
-        return getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
+        return self.body.positions
 
     @cached_property
     def end_ids(self) -> tuple[int, ...]:
