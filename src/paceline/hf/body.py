@@ -35,9 +35,14 @@ class Body:
     recurrent: tuple[int, ...]  # layers whose state cannot be cropped
     mrope: bool  # positions are triples, and the class keeps an offset after prefill
     vision: tuple[nn.Module, ...] = ()
+    look: Callable[[dict[str, Any]], dict[str, Any]] = dict  # what is done with a prompt's inputs before its forward
 
     @staticmethod
-    def of(model: PreTrainedModel, vision: tuple[nn.Module, ...] = ()) -> Body:
+    def of(
+        model: PreTrainedModel,
+        vision: tuple[nn.Module, ...] = (),
+        look: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> Body:
         """Look the model over. Raises UsageError for layers, attention or caches that cannot be driven exactly."""
         decoder = model.get_decoder()
         if not isinstance(getattr(decoder, "layers", None), nn.ModuleList):
@@ -74,6 +79,7 @@ class Body:
             recurrent=tuple(i for i, kind in enumerate(types) if kind in RECURRENT),
             mrope="mrope_section" in rope,
             vision=vision,
+            look=look,
         )
         return Body(**{**vars(body), "head": _head(body)})
 

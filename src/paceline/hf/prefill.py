@@ -88,7 +88,8 @@ def _read(body: Body, prompt: Prompt, needs: Needs, clock: Clock) -> Reading:
     inputs = _inputs(body, prompt)
     wanted = tuple(dict.fromkeys([*needs.layers, *([0] if needs.embeddings else [])]))
     with unchanged(model) as inner, body.tapped(wanted) as seen, body.last(seen), timed(body.vision, clock):
-        out = model(input_ids=prompt.ids[None].to(model.device), cache=cache, use_cache=True, **inputs)
+        shown = body.look(inputs)
+        out = model(input_ids=prompt.ids[None].to(model.device), cache=cache, use_cache=True, **shown)
         offset = getattr(inner, "rope_deltas", None)
     if body.mrope and "position_ids" in inputs:  # worked out by `generate` before it called us
         offset = inputs["position_ids"][-3:].amax().view(1) + 1 - len(prompt.ids)

@@ -44,7 +44,7 @@ class HFTarget:
         self.model = model.eval()
         self.processor, self.name, self.path = processor, name, path
         parts = tuple(part for part in map(self._part, self.vision) if part is not None)
-        self.body = Body.of(model, parts)
+        self.body = Body.of(model, parts, self.look)
         self.dropped = _drop(model)
 
     def _part(self, dotted: str) -> torch.nn.Module | None:
@@ -144,6 +144,10 @@ class HFTarget:
     def scaled(self, longest_edge: int) -> dict[str, Any]:
         """What the processor is told so that a picture's longer side has this many pixels."""
         raise UsageError(f"{type(self.model).__name__} has no choice of resolution: leave longest_edge out")
+
+    def look(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The inputs of a prompt's forward, before it is run: a family may read the pictures ahead of it."""
+        return inputs
 
     def _inputs(self, talk: list[dict[str, Any]], pictures: Sequence[object], options: Mapping[str, Any]) -> Inputs:
         if not hasattr(self.processor, "image_processor"):

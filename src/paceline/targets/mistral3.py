@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.hf.target import HFTarget
-from paceline.targets.llava import longest_side
+from paceline.targets.llava import longest_side, one_by_one
 
 
 class Mistral3(HFTarget):
@@ -15,3 +15,6 @@ class Mistral3(HFTarget):
 
     def scaled(self, longest_edge: int) -> dict[str, Any]:
         return longest_side(longest_edge)
+
+    def look(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return one_by_one(self.model, inputs)

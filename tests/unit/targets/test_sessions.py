@@ -189,6 +189,21 @@ def test_vision_has_its_own_time() -> None:
     assert hooks(made) == []
 
 
+@pytest.mark.parametrize("name", ["llava_pixtral", "mistral3"])
+def test_pixtral_reads_pictures_one_by_one(name: str) -> None:
+    made, calls = tiny(name), list[tuple[int, ...]]()
+    tower = made.model.model.vision_tower
+    handle = tower.register_forward_pre_hook(lambda _, args, kwargs: calls.append((*args, *kwargs.values())[0].shape),
+                                             with_kwargs=True)  # fmt: skip
+    prompt = made.prompts()[2]
+    _, context, seen = load_target(made.model).open([prompt], Needs((), embeddings=True))
+    handle.remove()
+    assert [shape[0] for shape in calls] == [1, 1, 1]
+    logits, states = whole(made, prompt, [])
+    assert close(context.embeddings[0], states[0])
+    assert close(seen.logits[0], logits[-1:])
+
+
 def test_bad_asks_are_refused() -> None:
     made = tiny("llama")
     target = load_target(made.model)
