@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, rms_norm
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from paceline.hf.attention import register
@@ -24,7 +24,8 @@ LIMIT = 10**9  # parameters; above, no copies are made
 class PackedLinear(nn.Module):
     """A linear layer with a second copy of its weight in oneDNN's blocked layout, for 2 … 32 rows.
 
-    A single row goes through the plain weight: there the product only streams memory. A deep copy is a plain linear.
+    A single row goes through the plain weight: there the product only streams memory. So does whatever is to be
+    differentiated. A deep copy is a plain linear.
     """
 
     def __init__(self, plain: nn.Linear) -> None:
@@ -34,7 +35,7 @@ class PackedLinear(nn.Module):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(plain.weight.detach().contiguous(), 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.in_features < x.numel() <= FEW * self.in_features:
+        if self.in_features < x.numel() <= FEW * self.in_features and not torch.is_grad_enabled():
             return torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
         return linear(x, self.weight, self.bias)
 
@@ -42,17 +43,6 @@ class PackedLinear(nn.Module):
         plain = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
         plain.weight, plain.bias = copy.deepcopy(self.weight, memo), copy.deepcopy(self.bias, memo)
         return plain
-
-
-class FusedNorm(nn.Module):
-    """A root-mean-square norm in one call."""
-
-    def __init__(self, weight: nn.Parameter, eps: float) -> None:
-        super().__init__()
-        self.weight, self.eps, self.shape = weight, eps, tuple(weight.shape)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.shape, self.weight, self.eps)
 
 
 def pack(model: PreTrainedModel) -> bool:
@@ -72,8 +62,6 @@ def pack(model: PreTrainedModel) -> bool:
         for name, child in list(parent.named_children()):
             if type(child) is nn.Linear:
                 setattr(parent, name, _laid_out(child, copies))
-            elif _is_norm(child):
-                setattr(parent, name, FusedNorm(child.weight, child.variance_epsilon))
     head = model.get_output_embeddings()
     if type(head) is nn.Linear and copies:
         model.set_output_embeddings(_laid_out(head, copies))
@@ -85,21 +73,3 @@ def _laid_out(plain: nn.Linear, copies: bool) -> nn.Module:
         if plain.out_features >= plain.in_features:
             plain.weight = nn.Parameter(plain.weight.t().contiguous().t(), requires_grad=plain.weight.requires_grad)
     return PackedLinear(plain) if copies and plain.weight.numel() >= LARGE else plain
-
-
-@torch.no_grad()
-def _is_norm(module: nn.Module) -> bool:
-    """Whether this is a plain root-mean-square norm, by what it does."""
-    weight, eps = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
-    if (
-        not isinstance(weight, nn.Parameter)
-        or not isinstance(eps, float)
-        or weight.ndim != 1
-        or list(module.children())
-    ):
-        return False
-    x = torch.linspace(-2, 3, 2 * len(weight), dtype=weight.dtype).view(2, -1)
-    try:
-        return torch.allclose(module(x), rms_norm(x, tuple(weight.shape), weight, eps), rtol=1e-5, atol=1e-6)
-    except (TypeError, RuntimeError):  # it wants more than a tensor: some other kind of norm
-        return False
