@@ -34,6 +34,7 @@ class Body:
     kinds: tuple[str, ...]  # layer types, where the decoder wants one mask for each
     recurrent: tuple[int, ...]  # layers whose state cannot be cropped
     mrope: bool  # positions are triples, and the class keeps an offset after prefill
+    positions: int  # how many there are; 2^31 where the config does not say
     vision: tuple[nn.Module, ...] = ()
     look: Callable[[dict[str, Any]], dict[str, Any]] = dict  # what is done with a prompt's inputs before its forward
 
@@ -78,15 +79,11 @@ class Body:
             kinds=tuple(sorted(set(types) - {"dummy"})) if mixed else (),
             recurrent=tuple(i for i, kind in enumerate(types) if kind in RECURRENT),
             mrope="mrope_section" in rope,
+            positions=getattr(config, "max_position_embeddings", None) or 2**31,
             vision=vision,
             look=look,
         )
         return Body(**{**vars(body), "head": _head(body)})
-
-    @property
-    def positions(self) -> int:
-        """How many positions the model has; 2^31 where it does not say."""
-        return getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None) or 2**31
 
     @property
     def dtype(self) -> torch.dtype:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,7 +53,7 @@ class HFTarget:
             here = getattr(here, step, None)
         return here
 
-    @cached_property
+    @property
     def vocab_size(self) -> int:
         """Rows of the output head: ids run below it."""
         return self.model.get_output_embeddings().weight.shape[0]
@@ -84,7 +83,7 @@ class HFTarget:
         """Positions of prompt and answer together."""
         return self.body.positions
 
-    @cached_property
+    @property
     def end_ids(self) -> tuple[int, ...]:
         """Ids that end an answer, from the generation config, else the model's, else the tokenizer's."""
         text = self.model.config.get_text_config(decoder=True)
@@ -93,7 +92,7 @@ class HFTarget:
         found = next((ids for ids in given if ids is not None), ())
         return tuple(found) if isinstance(found, list | tuple) else (int(found),)
 
-    @cached_property
+    @property
     def image_ids(self) -> tuple[int, ...]:
         """Ids whose rows stand for pictures."""
         config = self.model.config
