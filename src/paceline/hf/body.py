@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -44,46 +44,26 @@ class Body:
         vision: tuple[nn.Module, ...] = (),
         look: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> Body:
-        """Look the model over. Raises UsageError for layers, attention or caches that cannot be driven exactly."""
-        decoder = model.get_decoder()
-        if not isinstance(getattr(decoder, "layers", None), nn.ModuleList):
-            raise UsageError(f"{type(model).__name__} has no decoder with `layers`, which paceline drives models by")
-        config = model.config.get_text_config(decoder=True)
-        types = get_layer_types_and_kwargs(config)[0]
-        known = {FULL, SLIDING, "dummy", *RECURRENT}
-        if strange := sorted(set(types) - known):
-            raise UsageError(
-                f"{type(model).__name__} has layers of kind {', '.join(strange)}; paceline drives "
-                f"{', '.join(sorted(known - {'dummy'}))}"
-            )
-        if not {FULL, SLIDING} & set(types):
-            raise UsageError(f"{type(model).__name__} has no attention layers, which paceline counts tokens by")
-        if config._attn_implementation not in ("sdpa", "eager", NAME):
-            raise UsageError(
-                f"attention {config._attn_implementation!r} takes no block masks; load the model with "
-                "attn_implementation='sdpa' or 'eager'"
-            )
-        mixed = set(types) - {FULL, "dummy"} and getattr(config, "layer_types", None) is not None
-        rope = getattr(config, "rope_parameters", None) or {}
-        if growing := GROWING & _rope_types(rope):
-            raise UsageError(
-                f"{type(model).__name__} rescales its positions as the text grows (rope_type "
-                f"{growing.pop()!r}), so that a draft would change what came before it"
-            )
+        """Look the model over. Raises UsageError for layers, attention or positions that cannot be driven exactly."""
+        decoder, config = model.get_decoder(), model.config.get_text_config(decoder=True)
+        types = set(get_layer_types_and_kwargs(config)[0])
+        if fault := _fault(decoder, config, types):
+            raise UsageError(f"{type(model).__name__} {fault}")
+        kinds = sorted(types - {"dummy"})
         body = Body(
             model,
             decoder,
             decoder.layers,
             None,
             window=config.sliding_window if SLIDING in types else None,
-            kinds=tuple(sorted(set(types) - {"dummy"})) if mixed else (),
-            recurrent=tuple(i for i, kind in enumerate(types) if kind in RECURRENT),
-            mrope="mrope_section" in rope,
+            kinds=tuple(kinds) if kinds != [FULL] and getattr(config, "layer_types", None) is not None else (),
+            recurrent=tuple(i for i, kind in enumerate(get_layer_types_and_kwargs(config)[0]) if kind in RECURRENT),
+            mrope="mrope_section" in (getattr(config, "rope_parameters", None) or {}),
             positions=getattr(config, "max_position_embeddings", None) or 2**31,
             vision=vision,
             look=look,
         )
-        return Body(**{**vars(body), "head": _head(body)})
+        return replace(body, head=_head(body))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -168,6 +148,28 @@ def unchanged(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     finally:
         if hasattr(inner, "rope_deltas"):
             inner.rope_deltas = before
+
+
+def _fault(decoder: nn.Module, config: Any, types: set[str]) -> str | None:
+    """Why a decoder cannot be driven exactly, as the end of a sentence about its class."""
+    known = {FULL, SLIDING, "dummy", *RECURRENT}
+    if not isinstance(getattr(decoder, "layers", None), nn.ModuleList):
+        return "has no decoder with `layers`, which paceline drives models by"
+    if types - known:
+        return f"has layers of kind {', '.join(sorted(types - known))}; known are {', '.join(sorted(known))}"
+    if not {FULL, SLIDING} & types:
+        return "has no attention layers, which paceline counts tokens by"
+    if config._attn_implementation not in ("sdpa", "eager", NAME):
+        return (
+            f"uses attention {config._attn_implementation!r}, which takes no block masks; load it with "
+            "attn_implementation='sdpa' or 'eager'"
+        )
+    if growing := GROWING & _rope_types(getattr(config, "rope_parameters", None) or {}):
+        return (
+            f"rescales its positions as the text grows (rope_type {growing.pop()!r}), so that a draft changes what "
+            "came before it"
+        )
+    return None
 
 
 def _rope_types(rope: dict[str, Any]) -> set[str]:

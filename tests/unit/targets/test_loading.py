@@ -13,7 +13,9 @@ import transformers as T
 
 from paceline.core import Prompt
 from paceline.errors import UsageError
+from paceline.hf import packed
 from paceline.hf.packed import PackedLinear
+from paceline.hf.target import HFTarget
 from paceline.targets import load_target
 from unit.targets.checkpoints import BYTES, TEXT, VOCAB, save_idefics3, save_llama
 from unit.targets.replay import Replay
@@ -170,7 +172,7 @@ def test_strange_architectures_are_refused() -> None:
     with pytest.raises(UsageError, match="no attention layers"):
         load_target(recurrent)
     flexible = T.LlamaConfig(**TEXT, attn_implementation="flex_attention")
-    with pytest.raises(UsageError, match="'flex_attention' takes no block masks"):
+    with pytest.raises(UsageError, match="'flex_attention', which takes no block masks"):
         load_target(T.LlamaForCausalLM(flexible))
     growing = T.LlamaConfig(**TEXT, rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0})
     with pytest.raises(UsageError, match=r"rescales its positions.*'dynamic'"):
@@ -216,15 +218,17 @@ def test_untested_class_must_prove_itself(monkeypatch: pytest.MonkeyPatch) -> No
                 load_target(model)
 
 
-def test_only_own_instances_are_packed(places: dict[str, Path]) -> None:
-    def kinds(model: torch.nn.Module) -> set[type]:
-        return {type(module) for module in model.modules()}
+def test_only_own_instances_are_packed(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "LARGE", 1000)
 
+    def is_packed(target: HFTarget) -> bool:
+        attention = target.model.config._attn_implementation
+        kinds = {type(module) for module in target.model.modules()}
+        assert (PackedLinear in kinds) == (attention == "paceline")
+        return attention == "paceline"
+
+    assert is_packed(load_target(places["llama"]))
+    assert not is_packed(load_target(places["llama"], pack=False))
+    assert not is_packed(load_target(places["llama"], dtype="bfloat16"))
     mine = T.LlamaForCausalLM.from_pretrained(places["llama"], dtype=torch.float32)
-    before = kinds(mine)
-    load_target(mine)
-    assert kinds(mine) == before
-    assert kinds(load_target(places["llama"], pack=False).model) == before
-    assert kinds(load_target(places["llama"], dtype="bfloat16").model) == before
-    assert kinds(load_target(places["llama"]).model) != before
-    assert PackedLinear not in before
+    assert not is_packed(load_target(mine))
