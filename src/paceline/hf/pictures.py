@@ -17,6 +17,7 @@ from paceline.errors import UsageError
 MAX_BYTES = 32 * 2**20
 MAX_PIXELS = 64_000_000
 TIMEOUT_S = 20.0
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO", "AVIF")  # none that runs another program
 
 
 def load_picture(source: object) -> Image.Image:
@@ -84,7 +85,7 @@ def _decode(data: bytes, name: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is lower, and exact
-            with Image.open(io.BytesIO(data)) as picture:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
                 return _bounded(picture, name).convert("RGB")
     except Image.DecompressionBombError:
         raise UsageError(f"{name} has far more pixels than the limit of {MAX_PIXELS:,}") from None

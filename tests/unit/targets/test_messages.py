@@ -162,6 +162,7 @@ def half_png() -> bytes:
         (bomb(20_000, 20_000), "far more pixels|20000 x 20000 pixels; the limit is"),
         (bomb(10_000, 9_000), "10000 x 9000 pixels; the limit is 64,000,000"),
         (b"this is no picture", "not a picture of a known format"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", "not a picture of a known format"),
         (b"", "not a picture of a known format"),
         (half_png(), "broken picture"),
         (b"\x89PNG\r\n\x1a\n\0\0", "not a picture|broken picture"),
