@@ -66,9 +66,13 @@ def imported(module: Module) -> Iterator[tuple[str, int]]:
             source = node.module or ""
             if node.level:
                 raise ValueError(f"{module.name}:{node.lineno}: relative import; name the room in full")
-            inside = [f"{source}.{alias.name}" for alias in node.names] if source == "paceline" else [source]
+            inside = (
+                [f"paceline.{a.name}" for a in node.names if a.name != "__version__"]
+                if source == "paceline"
+                else [source]
+            )
             yield from ((name, node.lineno) for name in inside)
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"paceline(\.\w+)+(:\w+)?", str(node.value)):
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"paceline(\.\w+)+:\w+", str(node.value)):
             yield str(node.value).partition(":")[0], node.lineno
 
 
@@ -87,6 +91,15 @@ def upward_imports(module: Module) -> list[str]:
         if floor[room] > floor[module.room] or any({room, module.room} == pair for pair in STRANGERS):
             found.append(f"{module.name}:{line}: {module.room} must not import {room}")
     return found
+
+
+def missing_modules(module: Module, known: set[str]) -> list[str]:
+    """Modules of ours that are imported, if only inside a function or by a table, and are not there."""
+    return [
+        f"{module.name}:{line}: no module {name}"
+        for name, line in imported(module)
+        if name.startswith("paceline.") and name not in known
+    ]
 
 
 def import_cycles(rooms: Mapping[str, set[str]]) -> list[str]:

@@ -40,6 +40,7 @@ def declared() -> tuple[set[str], set[str]]:
 
 RULES: dict[str, Callable[[Module], list[str]]] = {
     "imports point one way": rules.upward_imports,
+    "imports exist": lambda module: rules.missing_modules(module, {module.name for module in MODULES}),
     "core names no method": lambda module: rules.method_names(module, METHODS),
     "no global state": rules.global_state,
     "no swallowed errors": rules.swallowed_errors,
@@ -53,6 +54,8 @@ OFFENCES = [
     ("imports point one way", "paceline.drafters.ar.lm", "from paceline import targets"),
     ("imports point one way", "paceline.hf.cache", "TABLE = {'llava': 'paceline.targets.llava:Llava'}"),
     ("imports point one way", "paceline.helpers", "x = 1"),
+    ("imports exist", "paceline.cli.train", "def train():\n    from paceline.train.nowhere import run"),
+    ("imports exist", "paceline.cli.train", "TABLE = {'eagle': 'paceline.drafters.ar.nowhere:Eagle'}"),
     ("core names no method", "paceline.core", "def settle(draft, is_eagle): ..."),
     ("core names no method", "paceline.sampling", "if model_type == 'qwen2_vl': pass"),
     ("core names no method", "paceline.answer", "class LookupAnswer: ..."),
@@ -72,6 +75,7 @@ OFFENCES = [
 
 HARMLESS = [
     ("imports point one way", "paceline.couplings", "from paceline.core import Coupling\nfrom paceline import dice"),
+    ("imports exist", "paceline.core", "from paceline import dice\nfrom paceline.law import Point"),
     ("core names no method", "paceline.core", "def settle(draft):\n    'Serves a Jacobi window as well as a chain.'"),
     ("no global state", "paceline.hf.cache", "TABLE = {'a': 1}\ndef look():\n    TABLE = []\n    TABLE.append(1)"),
     ("no swallowed errors", "paceline.bench.grid", "try:\n    run()\nexcept ValueError:\n    pass"),
