@@ -24,14 +24,11 @@ def train(
         raise UsageError(f"no recipe at {recipe}")
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"--output {directory} is a file; give a directory")
+    from paceline.train import run
     from paceline.train.loop import Diverged
-    from paceline.train.recipe import RecipeError
-    from paceline.train.run import run
 
     try:
         result = run(recipe, directory, data)
-    except RecipeError as error:
-        raise UsageError(str(error)) from error
     except Diverged as error:
         typer.echo(f"paceline: training diverged: {error}", err=True)
         raise typer.Exit(FAULT) from error

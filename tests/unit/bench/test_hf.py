@@ -49,10 +49,8 @@ def hf(target: Any) -> Reference:
 def test_the_reference_is_another_instance_of_the_same_weights(target: Any, hf: Reference) -> None:
     assert hf.model is not target.model
     ours, theirs = dict(target.model.named_parameters()), dict(hf.model.named_parameters())
-    assert ours.keys() == theirs.keys()
-    assert all(
-        torch.equal(weight, theirs[name]) and weight.dtype == theirs[name].dtype for name, weight in ours.items()
-    )
+    assert ours.keys() - theirs.keys() <= {"lm_head.weight"}  # ours may lay out a copy of a tied head
+    assert all(torch.equal(weight, ours[name]) and weight.dtype == ours[name].dtype for name, weight in theirs.items())
     assert not {w.data_ptr() for w in ours.values()} & {w.data_ptr() for w in theirs.values()}
 
 

@@ -1,1 +1,1 @@
-"""Bundled material of the suite: pictures, word lists, tables, fonts, their licences, and the recipes that made them."""
+"""Bundled material of the suite: pictures, words, tables, fonts, their licences, and the recipes that made them."""
