@@ -20,7 +20,10 @@ def models(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("name", "kind", "parameters", "license", "path", box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in ("name", "kind", "parameters", "license"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("path", overflow="fold")
     for record in records:
         kind = f"drafter of {record['target']}" if record.get("target") else record["kind"]
         table.add_row(
