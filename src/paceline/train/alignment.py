@@ -125,6 +125,18 @@ def look_and_say(model: nn.Module, batch: AlignedTiles) -> Outcome:
     return Outcome(loss, seen.terms, {**seen.sums, "#said_right": right})
 
 
+@torch.no_grad()
+def level(model: nn.Module, batch: AlignedTiles) -> None:
+    """Scale the connector so that picture tokens are as long, on average, as the text embeddings.
+
+    Longer tokens drown what the layers add to them: the language model could read but never rework them.
+    """
+    inner: Any = model.model
+    tokens = torch.cat(list(inner.get_image_features(batch.pixels, return_dict=True).pooler_output))
+    wanted = model.lm_head.weight.norm(dim=-1).mean()  # type: ignore[union-attr,operator]
+    inner.connector.modality_projection.proj.weight.mul_(wanted / tokens.norm(dim=-1).mean())
+
+
 def _look(tokens: Tensor, embeddings: Tensor, batch: AlignedTiles) -> Outcome:
     """Losses of connector tokens [B * 36, W] against the words of regions and the codes of places."""
     shown = batch.member >= 0

@@ -11,6 +11,7 @@ from paceline.train.alignment import AlignmentConfig, AlignmentSource, Together
 from paceline.train.loop import LoopConfig, Result, Trainer
 from paceline.train.mixture import Mixture, MixtureConfig
 from paceline.train.scenes import Encoder
+from paceline.train.transcription import TranscriptionConfig, Transcripts
 
 if TYPE_CHECKING:
     from transformers import Idefics3ForConditionalGeneration, Idefics3Processor
@@ -39,6 +40,7 @@ class TargetRecipe:
     mixture: MixtureConfig
     language: LoopConfig
     alignment: AlignmentConfig
+    transcription: TranscriptionConfig
     loop: LoopConfig
 
 
@@ -108,3 +110,12 @@ def _prepare(
     tiles = AlignmentSource(processor.tokenizer, config.seed, config.alignment.tiles)
     Trainer(model, alignment.look, tiles, config.alignment.loop, output / "alignment").run()
     model.requires_grad_(True)
+    alignment.level(model, tiles.micro_batches(0)[0])
+    if config.transcription.kinds:
+        for parameter in sight:
+            parameter.requires_grad_(False)
+        drawn = Transcripts(Encoder(processor), config.transcription.kinds)
+        first = config.transcription.mixture(config.mixture.tokens_per_micro_batch)
+        source = Mixture(drawn, first, processor.tokenizer.pad_token_id)
+        Trainer(model, objectives.joint, source, config.transcription.loop, output / "transcription").run()
+        model.requires_grad_(True)

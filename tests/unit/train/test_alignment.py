@@ -80,3 +80,14 @@ def test_looking_teaches_sight_alone_and_saying_the_language_model_too(target: A
 def test_an_alignment_that_cannot_run_is_refused(tiles: int, joint_tiles: int, joint_steps: int) -> None:
     with pytest.raises(ValueError, match="tiles and joint_tiles"):
         AlignmentConfig(tiles, LoopConfig(steps=1, learning_rate=1e-3), joint_tiles, joint_steps)
+
+
+def test_levelling_makes_picture_tokens_as_long_as_words(processor: Any) -> None:
+    text = architecture.TextConfig(layers=1, width=64, feed_forward=64, heads=2, key_value_heads=1, positions=64)
+    vision = architecture.VisionConfig(layers=1, width=32, feed_forward=32, heads=2)
+    model = architecture.build_target(text, vision, processor.tokenizer, seed=1).eval()
+    (batch,) = AlignmentSource(processor.tokenizer, seed=1, tiles=3).micro_batches(0)
+    alignment.level(model, batch)
+    tokens = torch.cat(list(model.model.get_image_features(batch.pixels, return_dict=True).pooler_output))
+    words = model.lm_head.weight.norm(dim=-1).mean()
+    assert tokens.norm(dim=-1).mean().item() == pytest.approx(words.item(), rel=1e-4)
