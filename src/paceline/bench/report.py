@@ -205,7 +205,9 @@ def closing(document: Record) -> str:
         f"{meta['date'][:10]}, torch {versions['torch']}, transformers {versions['transformers']}."
     )
     between = (
-        "In brackets: 95 % paired bootstrap over prompts." if prompts >= ENOUGH else "Too few prompts for intervals."
+        "In brackets, where there is room: 95 % paired bootstrap over prompts."
+        if prompts >= ENOUGH
+        else "Too few prompts for intervals."
     )
     found = f"{summary['faults']} faults, {summary['ties']} ties"
     return f"{about} {between} {summary['compared']} answers compared with plain decoding: {found}."

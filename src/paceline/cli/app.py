@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -23,8 +24,8 @@ def run(arguments: Sequence[str] | None) -> int:
     click_error: Any = typer.BadParameter.__mro__[2]  # ClickException, wherever this typer keeps it
     try:
         code = build()(arguments, prog_name="paceline", standalone_mode=False)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
+    except Interrupted as stop:
+        raise KeyboardInterrupt(*stop.args) from stop
     except click_error as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
@@ -46,8 +47,23 @@ def build() -> typer.Typer:
     )
     app.callback()(_top)
     for verb in VERBS:
-        app.command()(verb)
+        app.command()(_interruptible(verb))
     return app
+
+
+class Interrupted(Exception):
+    """Ctrl-C on its way past typer, which would swallow what it says."""
+
+
+def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
+    @wraps(verb)
+    def command(**options: Any) -> None:
+        try:
+            verb(**options)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(*stop.args) from stop
+
+    return command
 
 
 def _top(

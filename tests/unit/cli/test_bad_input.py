@@ -142,6 +142,7 @@ def test_nothing_half_written(
     told = run(*command, "--json", "-o", tmp_path / "a.json")
     assert told.code == code
     assert told.out == ""
+    assert ("nothing was written" if code == 130 else "No space left") in told.err
     assert list(tmp_path.iterdir()) == []
 
 
