@@ -114,8 +114,7 @@ def _prepare(
     if config.transcription.kinds:
         for parameter in sight:
             parameter.requires_grad_(False)
-        drawn = Transcripts(Encoder(processor), config.transcription.kinds)
-        first = config.transcription.mixture(config.mixture.tokens_per_micro_batch)
-        source = Mixture(drawn, first, processor.tokenizer.pad_token_id)
+        chosen = Transcripts(mixture.scenes, config.transcription.kinds)
+        source = Mixture(chosen, config.transcription.mixture(config.mixture), mixture.pad)
         Trainer(model, objectives.joint, source, config.transcription.loop, output / "transcription").run()
         model.requires_grad_(True)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from paceline.tasks import scene as draw_scene
 from paceline.train.loop import LoopConfig
-from paceline.train.mixture import MixtureConfig
+from paceline.train.mixture import MixtureConfig, Scenes
 from paceline.train.packing import Packed
-from paceline.train.scenes import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +28,25 @@ class TranscriptionConfig:
         if self.scenes_per_step < 1 or any(not kinds for kinds in self.kinds.values()):
             raise ValueError("scenes_per_step must be at least 1, and each family needs at least one kind")
 
-    def mixture(self, tokens_per_micro_batch: int) -> MixtureConfig:
-        """Even shares of the families, without end."""
-        shares = dict.fromkeys(self.kinds, 1.0)
-        return MixtureConfig(shares, dict.fromkeys(shares, 10**9), self.scenes_per_step, tokens_per_micro_batch)
+    def mixture(self, whole: MixtureConfig) -> MixtureConfig:
+        """Even shares of the families, over the scenes that are rendered for the mixture of all."""
+        scenes = {task: whole.scenes[task] for task in self.kinds}
+        return MixtureConfig(dict.fromkeys(scenes, 1.0), scenes, self.scenes_per_step, whole.tokens_per_micro_batch)
 
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """Training scenes drawn as they are asked for, cut down to the kinds of question of the stage."""
+    """Rendered training scenes cut down to the kinds of question of the stage."""
 
-    encoder: Encoder
+    scenes: Scenes
     kinds: Mapping[str, tuple[str, ...]]
 
     def scene(self, task: str, index: int) -> Packed:
         """The scene of this number, or the next one that offers such a question."""
         while True:
-            drawn = draw_scene(task, "train", index)
-            chosen = tuple(exchange for exchange in drawn.exchanges if exchange.kind in self.kinds[task])
+            packed, asked = self.scenes.scene(task, index), draw_scene(task, "train", index).exchanges
+            pairs = zip(packed.branches, asked, strict=True)
+            chosen = tuple(branch for branch, exchange in pairs if exchange.kind in self.kinds[task])
             if chosen:
-                return self.encoder.encode(replace(drawn, exchanges=chosen))
+                return replace(packed, branches=chosen)
             index += 1
