@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -70,7 +70,7 @@ class Ours:
                 prompt = encode(self.target, ask)
             told = answer_prompts(self.target, self.drafter, [prompt], sampling, coupling=self.coupling, clock=clock)
             spent = _now(self.target.device) - begin
-        phases = dict(clock.seconds)
+        phases: dict[str, float] = {**clock.seconds}
         before = sum(phases.get(phase, 0.0) for phase in ("preprocess", "vision", "prefill"))
         [one] = told
         return Run(one.token_ids, one.text, spent, spent - before, memory.mb, phases, one.trace.rounds)
@@ -94,8 +94,10 @@ class Oracle:
     answer: tuple[int, ...]  # of one prompt, batch 1
     guesses: int = 8
 
-    level: ClassVar[int] = 0
-    needs: ClassVar[Needs] = Needs()
+    @property
+    def needs(self) -> Needs:
+        """Nothing: it knows already."""
+        return Needs()
 
     def open(self, session: TargetSession, context: Context, rule: Rule, *, clock: Clock = silent) -> OracleSession:
         """Raises ValueError for more than one row: the oracle knows one answer."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -52,8 +52,6 @@ class Reference:
     model: Any  # an untouched PreTrainedModel
     lookup: int = 0  # tokens that transformers' prompt lookup guesses; 0: none
     assistant: Any = None  # an untouched smaller PreTrainedModel
-
-    level: ClassVar[int] = 0
 
     def answer(self, ask: Ask, sampling: Sampling) -> Run:
         """Answer and time it. Raises Unavailable where transformers refuses, with what it says."""

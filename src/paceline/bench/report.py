@@ -33,11 +33,12 @@ def ratio(key: str, *, interval: bool = True) -> Callable[[Record], str]:
     """The measure as "1.72× [1.61, 1.80]"; a dash where there is none."""
 
     def cell(record: Record) -> str:
-        value, between = record.get(key), record.get(f"{key}_ci") if interval else None
+        value = record.get(key)
         if value is None:
             return "–"
-        wide = between and between[0] < between[1]  # the baseline beside itself has no spread
-        return f"{value:.2f}×" + (f" [{between[0]:.2f}, {between[1]:.2f}]" if wide else "")
+        low, high = record.get(f"{key}_ci") or (value, value)
+        wide = interval and low < high  # the baseline beside itself has no spread
+        return f"{value:.2f}×" + (f" [{low:.2f}, {high:.2f}]" if wide else "")
 
     return cell
 

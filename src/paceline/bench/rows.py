@@ -166,8 +166,8 @@ def means(cells: Sequence[Cell], name: str) -> dict[str, Any]:
 
 
 def _mean(key: str, trios: Sequence[Trio]) -> Any:
-    values = [MEASURES[key](trio) for trio in trios]
-    if any(value is None for value in values):
+    values = [value for trio in trios if (value := MEASURES[key](trio)) is not None]
+    if len(values) < len(trios):
         return None
     return measures.geometric(values) if key in GEOMETRIC else _arithmetic(values)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, is_dataclass
-from typing import Any
+from dataclasses import asdict
 
 from paceline.cli import output
 from paceline.cli.options import Json
@@ -13,7 +12,7 @@ def models(json: Json = False) -> None:
     """List bundled targets and drafters."""
     from paceline import zoo
 
-    records = [_plain(record) for record in zoo.records()]
+    records = [asdict(record) for record in zoo.records()]
     if json:
         output.emit(records)
         return
@@ -30,7 +29,3 @@ def models(json: Json = False) -> None:
             record["name"], kind, f"{record['parameters'] / 1e6:.1f} M", record["license"], str(record["path"])
         )
     Console().print(table if records else "no models are bundled with this build")
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    return asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(record)
