@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from paceline.train import alignment, architecture, naming, objectives, provenance, recipe, shards, vocabulary
 from paceline.train.alignment import AlignmentConfig, AlignmentSource, Together
+from paceline.train.lessons import Asked, LessonConfig
 from paceline.train.loop import LoopConfig, Result, Trainer
 from paceline.train.mixture import Mixture, MixtureConfig
 from paceline.train.scenes import Encoder
-from paceline.train.transcription import TranscriptionConfig, Transcripts
 
 if TYPE_CHECKING:
     from transformers import Idefics3ForConditionalGeneration, Idefics3Processor
@@ -40,7 +40,7 @@ class TargetRecipe:
     mixture: MixtureConfig
     language: LoopConfig
     alignment: AlignmentConfig
-    transcription: TranscriptionConfig
+    lessons: tuple[LessonConfig, ...]
     loop: LoopConfig
 
 
@@ -111,10 +111,11 @@ def _prepare(
     Trainer(model, alignment.look, tiles, config.alignment.loop, output / "alignment").run()
     model.requires_grad_(True)
     alignment.level(model, tiles.micro_batches(0)[0])
-    if config.transcription.kinds:
+    for lesson in config.lessons:
         for parameter in sight:
-            parameter.requires_grad_(False)
-        chosen = Transcripts(mixture.scenes, config.transcription.kinds)
-        source = Mixture(chosen, config.transcription.mixture(config.mixture), mixture.pad)
-        Trainer(model, objectives.joint, source, config.transcription.loop, output / "transcription").run()
-        model.requires_grad_(True)
+            parameter.requires_grad_(lesson.tiles > 0)
+        asked = Mixture(Asked(mixture.scenes, lesson.kinds), lesson.mixture(config.mixture), mixture.pad)
+        beside = AlignmentSource(processor.tokenizer, config.seed + 2, max(lesson.tiles, 2))
+        source = Together(asked, beside, lesson.loop.steps if lesson.tiles else 0)
+        Trainer(model, objectives.joint, source, lesson.loop, output / lesson.name).run()
+    model.requires_grad_(True)

@@ -33,6 +33,19 @@ scenes = {mmt = 2, seed = 2}
 steps = 2
 learning_rate = 1e-2
 """
+LESSONS = """
+[[lessons]]
+name = "first"
+kinds = {mmt = ["list"]}
+scenes_per_step = 1
+loop = {steps = 1, learning_rate = 1e-3}
+[[lessons]]
+name = "second"
+kinds = {seed = ["shots"]}
+scenes_per_step = 1
+tiles = 2
+loop = {steps = 1, learning_rate = 1e-3}
+"""
 TARGET = f"""
 kind = "target"
 name = "toy"
@@ -42,9 +55,8 @@ vocabulary = {{size = 380}}
 vision = {{layers = 1, width = 16, feed_forward = 32, heads = 2}}
 language = {{steps = 1, learning_rate = 1e-3}}
 alignment = {{tiles = 2, joint_tiles = 2, joint_steps = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
-transcription = {{kinds = {{mmt = ["list"]}}, scenes_per_step = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
 naming = {{batch = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
-{STACK}{DATA}"""
+{STACK}{DATA}{LESSONS}"""
 
 
 @pytest.fixture(scope="module")
