@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TextConfig:
-    """A Llama-type text stack; sizes are counts, except `rope_theta` (the rotary base)."""
+    """A Llama-type text stack; sizes are counts, except `rope_theta` (the rotary base).
+
+    `quiet`: projections into the residual stream start at zero and embeddings twice as long, so that words are not
+    drowned by untrained layers. Measured on mmt with words for pictures: loss 2.6 after 40 steps, else 4.5.
+    """
 
     layers: int = 10
     width: int = 256
@@ -29,6 +33,7 @@ class TextConfig:
     key_value_heads: int = 2
     positions: int = 4096
     rope_theta: float = 10000.0
+    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ def build_target(
     )  # fmt: skip
     model = Idefics3ForConditionalGeneration(config)
     initialise(model, seed)
+    if text.quiet:
+        quieten(model.model.text_model)
     return model
 
 
@@ -84,6 +91,8 @@ def build_language_model(text: TextConfig, tokenizer: PreTrainedTokenizerFast, s
 
     model = LlamaForCausalLM(LlamaConfig(**_llama(text, tokenizer)))
     initialise(model, seed)
+    if text.quiet:
+        quieten(model)
     return model
 
 
@@ -103,6 +112,16 @@ def initialise(model: nn.Module, seed: int) -> None:
             module.weight.normal_(0.0, spread, generator=generator)
         elif isinstance(module, nn.Conv2d):
             module.weight.normal_(0.0, module.weight[0].numel() ** -0.5, generator=generator)
+
+
+@torch.no_grad()
+def quieten(text: nn.Module) -> None:
+    """Zero what a text stack adds to its residual stream, and double its embeddings."""
+    for name, module in text.named_modules():
+        if name.endswith(("o_proj", "down_proj")):
+            module.weight.zero_()  # type: ignore[operator,union-attr]
+        elif isinstance(module, nn.Embedding):
+            module.weight.mul_(2.0)
 
 
 def write(model: PreTrainedModel, directory: Path, processor: object) -> None:
