@@ -101,6 +101,7 @@ class Prompt:
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of a batch of one: pixel values, grids …
     messages: Sequence[Mapping[str, Any]] = ()  # OpenAI-style, as given
     images: Sequence[object] = ()  # PIL pictures in order of appearance
+    longest_edge: int | None = None  # pixels that pictures were scaled to; None: the checkpoint's own choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class HFTarget:
         )
         ids = inputs.pop("input_ids")[0]
         inputs.pop("attention_mask", None)
-        return Prompt(ids, inputs, tuple(messages), tuple(pictures))
+        return Prompt(ids, inputs, tuple(messages), tuple(pictures), longest_edge if pictures else None)
 
     def scaled(self, longest_edge: int) -> dict[str, Any]:
         """What the processor is told so that a picture's longer side has this many pixels."""

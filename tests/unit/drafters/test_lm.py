@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import transformers as T
+from PIL import Image
 
 from paceline.core import Prompt, Rule, decode
 from paceline.couplings import Gumbel
 from paceline.drafters.ar.lm import SmallLM, same_vocabulary, text_only
 from paceline.drafters.free.none import NoDraft
 from paceline.errors import UsageError
+from paceline.loading import load_drafter
 from paceline.sampling import Sampling
 from paceline.targets import load_target
+from unit.targets.checkpoints import save_idefics3
 from unit.targets.tiny import IMAGE, TEXT, tiny
 
 FREE = Sampling(temperature=1, top_k=30)
@@ -103,3 +107,17 @@ def test_another_vocabulary_is_refused_and_both_are_shown() -> None:
 def test_no_guesses_is_no_drafter() -> None:
     with pytest.raises(ValueError, match="guesses is 0"):
         SmallLM(llama(), guesses=0)
+
+
+@pytest.mark.parametrize("edge", [None, 32])
+def test_a_seeing_drafter_rereads_pictures_at_the_targets_resolution(edge: int | None, tmp_path: Path) -> None:
+    where = save_idefics3(tmp_path)
+    target = load_target(where)
+    drafter = load_drafter(where, target, guesses=2)
+    picture = Image.radial_gradient("L").resize((40, 30)).convert("RGB")
+    content = [{"type": "image", "image": picture}, {"type": "text", "text": "What is it?"}]
+    prompt = target.encode([{"role": "user", "content": content}], longest_edge=edge)
+    plain, _ = run(target, NoDraft(), [prompt], Sampling(), 13)
+    drafted, length = run(target, drafter, [prompt], Sampling(), 13)
+    assert drafted == plain
+    assert length == 3.0  # it is the target itself, so nothing that it guesses is refused

@@ -26,6 +26,11 @@ def text_only(prompt: Prompt, image: Tensor) -> Prompt:
 View = Callable[[Prompt, Tensor], Prompt]  # (the target's prompt, its image rows [S]) -> the drafter's prompt
 
 
+def reread_by(model: Any) -> View:
+    """The messages as the drafter's own processor reads them, pictures at the resolution that the target sees."""
+    return lambda prompt, image: model.encode(prompt.messages, longest_edge=prompt.longest_edge)
+
+
 def same_vocabulary(model: Any, target: Any) -> None:
     """Raise UsageError unless both tokenizers spell every id that they share alike."""
     mine, theirs = model.tokenizer.get_vocab(), target.tokenizer.get_vocab()
@@ -77,8 +82,7 @@ class SmallLM:
         """
         model = open_model(path)
         same_vocabulary(model, target)
-        view: View = (lambda prompt, image: model.encode(prompt.messages)) if model.sees else text_only
-        return cls(model, view=view, vocab_size=target.vocab_size, **options)
+        return cls(model, view=reread_by(model) if model.sees else text_only, vocab_size=target.vocab_size, **options)
 
     def open(self, session: TargetSession, context: Context, rule: Rule, *, clock: Clock = silent) -> SmallLMSession:
         shown = [
