@@ -32,24 +32,31 @@ TOKEN, ROW, TOKENS = 16, 32, 6  # pixels of a token, of a line of text; tokens a
 SHARPNESS = 20.0  # cosines are multiplied by this before the softmax
 Region = tuple[tuple[int, ...], int]  # tokens of a tile in raster order, and the id of the word that they show
 NUMBER_SHARE = 0.25
-THINGS_EVERY = 3  # one tile in so many shows things, the others text
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentConfig:
-    """A stage of its own for tower and connector, then tiles beside the first `joint_steps` joint steps.
-
-    One tile in three shows things, the others text.
-    """
+    """A stage of its own for tower and connector: tiles a step (one in `things_every` shows things, the others text)."""
 
     tiles: int
     loop: LoopConfig
-    joint_tiles: int
-    joint_steps: int
+    things_every: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.tiles, self.joint_tiles) < 2 or self.joint_steps < 0:
-            raise ValueError("tiles and joint_tiles must be at least 2, joint_steps not negative")
+        if self.tiles < 2 or self.things_every < 1:
+            raise ValueError("tiles must be at least 2, things_every at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class BesideConfig:
+    """Alignment tiles a step beside the first `steps` steps of joint training."""
+
+    tiles: int
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.tiles < 2 or self.steps < 0:
+            raise ValueError("tiles must be at least 2, steps at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class AlignmentSource:
     tokenizer: PreTrainedTokenizerFast
     seed: int
     tiles: int
+    things_every: int = 3
 
     def micro_batches(self, step: int) -> list[AlignedTiles]:
         """Return the one batch of a step."""
@@ -78,7 +86,8 @@ class AlignmentSource:
         words = _words(self.tokenizer)
         digits = [(d, int(self.tokenizer.convert_tokens_to_ids(d))) for d in string.digits]
         drawn = [
-            _text(rng, words, digits) if i % THINGS_EVERY else _things(rng, self.tokenizer) for i in range(self.tiles)
+            _text(rng, words, digits) if i % self.things_every else _things(rng, self.tokenizer)
+            for i in range(self.tiles)
         ]
         begin, user, fake, whole, image = (
             int(self.tokenizer.convert_tokens_to_ids(token)) for token in (BEGIN, USER, FAKE, GLOBAL, IMAGE)
@@ -184,7 +193,7 @@ def _things(rng: random.Random, tokenizer: PreTrainedTokenizerFast) -> tuple[Ima
 def _text(
     rng: random.Random, words: list[tuple[str, int]], digits: list[tuple[str, int]]
 ) -> tuple[Image.Image, list[Region]]:
-    """A tile of three lines of words and numbers, cut out of longer lines; blank tokens are not asked."""
+    """A tile of three lines of words and numbers, cut out of longer lines; a region is a word or a digit."""
     side, regions = TOKEN * TOKENS, list[Region]()
     picture, ink = lettering.paper(rng, side, side)
     pen, face = ImageDraw.Draw(picture), rng.choice(lettering.SEEN)
@@ -197,10 +206,9 @@ def _text(
                 width = lettering.width(text, face, size)
                 lettering.write(pen, x, base, text, face, size, ink)
                 if min(x + width, side) - max(x, 0) >= 0.7 * width:
-                    regions += [
-                        ((2 * line * TOKENS + column, (2 * line + 1) * TOKENS + column), index)
-                        for column in _columns(x, x + width, middle=number)
-                    ]
+                    columns = _columns(x, x + width, middle=number)
+                    shown = tuple((2 * line + half) * TOKENS + column for half in (0, 1) for column in columns)
+                    regions += [(shown, index)] if shown else []
                 x += width
             x += rng.choice((5, 5, 12, 30, 60))
     return picture, regions

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from paceline.train import alignment, architecture, naming, objectives, provenance, recipe, shards, vocabulary
-from paceline.train.alignment import AlignmentConfig, AlignmentSource, Together
+from paceline.train.alignment import AlignmentConfig, AlignmentSource, BesideConfig, Together
 from paceline.train.lessons import Asked, LessonConfig
 from paceline.train.loop import LoopConfig, Result, Trainer
 from paceline.train.mixture import Mixture, MixtureConfig
@@ -40,6 +40,8 @@ class TargetRecipe:
     mixture: MixtureConfig
     language: LoopConfig
     alignment: AlignmentConfig
+    letters: AlignmentConfig
+    beside: BesideConfig
     lessons: tuple[LessonConfig, ...]
     loop: LoopConfig
 
@@ -64,8 +66,8 @@ def run(path: Path, output: Path, data: Path | None = None, render: bool = True)
         architecture.write(model, output / "model", processor)
         provenance.write(output / "model", path, name=config.name, steps=step)
 
-    tiles = AlignmentSource(processor.tokenizer, config.seed + 1, config.alignment.joint_tiles)
-    source = Together(replace(mixture, skip=config.language.steps), tiles, config.alignment.joint_steps)
+    tiles = AlignmentSource(processor.tokenizer, config.seed + 1, config.beside.tiles)
+    source = Together(replace(mixture, skip=config.language.steps), tiles, config.beside.steps)
     return Trainer(model, objectives.joint, source, config.loop, output / "joint", on_checkpoint=keep).run()
 
 
@@ -103,19 +105,33 @@ def _prepare(
     taught = {name: value.clone() for name, value in namer.state_dict().items()}
     Trainer(model, objectives.joint, mixture, config.language, output / "language").run()
     namer.load_state_dict(taught)
-    sight = [*model.model.vision_model.parameters(), *model.model.connector.parameters()]
-    model.requires_grad_(False)
-    for parameter in sight:
-        parameter.requires_grad_(True)
-    tiles = AlignmentSource(processor.tokenizer, config.seed, config.alignment.tiles)
-    Trainer(model, alignment.look, tiles, config.alignment.loop, output / "alignment").run()
-    model.requires_grad_(True)
-    alignment.level(model, tiles.micro_batches(0)[0])
+    _look(model, processor, config.alignment, config.seed, output / "alignment")
+    alignment.level(model, AlignmentSource(processor.tokenizer, config.seed, 32).micro_batches(0)[0])
     for lesson in config.lessons:
-        for parameter in sight:
-            parameter.requires_grad_(lesson.tiles > 0)
+        set_sight(model, lesson.tiles > 0)
         asked = Mixture(Asked(mixture.scenes, lesson.kinds), lesson.mixture(config.mixture), mixture.pad)
         beside = AlignmentSource(processor.tokenizer, config.seed + 2, max(lesson.tiles, 2))
         source = Together(asked, beside, lesson.loop.steps if lesson.tiles else 0)
         Trainer(model, objectives.joint, source, lesson.loop, output / lesson.name).run()
+    _look(model, processor, config.letters, config.seed + 3, output / "letters")
+
+
+def _look(
+    model: Idefics3ForConditionalGeneration,
+    processor: Idefics3Processor,
+    config: AlignmentConfig,
+    seed: int,
+    directory: Path,
+) -> None:
+    """Train tower and connector alone on alignment tiles."""
+    model.requires_grad_(False)
+    set_sight(model, True)
+    tiles = AlignmentSource(processor.tokenizer, seed, config.tiles, config.things_every)
+    Trainer(model, alignment.look, tiles, config.loop, directory).run()
     model.requires_grad_(True)
+
+
+def set_sight(model: Idefics3ForConditionalGeneration, learns: bool) -> None:
+    """Let tower and connector learn, or stand still."""
+    for part in (model.model.vision_model, model.model.connector):
+        part.requires_grad_(learns)

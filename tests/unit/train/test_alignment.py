@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from paceline.tasks import material
 from paceline.train import alignment, architecture
-from paceline.train.alignment import AlignmentConfig, AlignmentSource
+from paceline.train.alignment import AlignmentConfig, AlignmentSource, BesideConfig
 from paceline.train.loop import LoopConfig
 
 
@@ -76,10 +76,12 @@ def test_looking_teaches_sight_alone_and_saying_the_language_model_too(target: A
         assert (spoken.grad is not None and bool(spoken.grad.abs().sum() > 0)) == speaks
 
 
-@pytest.mark.parametrize(("tiles", "joint_tiles", "joint_steps"), [(1, 8, 4), (8, 1, 4), (8, 8, -1)])
-def test_an_alignment_that_cannot_run_is_refused(tiles: int, joint_tiles: int, joint_steps: int) -> None:
-    with pytest.raises(ValueError, match="tiles and joint_tiles"):
-        AlignmentConfig(tiles, LoopConfig(steps=1, learning_rate=1e-3), joint_tiles, joint_steps)
+@pytest.mark.parametrize(("tiles", "every"), [(1, 3), (8, 0)])
+def test_an_alignment_that_cannot_run_is_refused(tiles: int, every: int) -> None:
+    with pytest.raises(ValueError, match="tiles must be at least 2"):
+        AlignmentConfig(tiles, LoopConfig(steps=1, learning_rate=1e-3), every)
+    with pytest.raises(ValueError, match="tiles must be at least 2"):
+        BesideConfig(tiles, every - 1) if every == 0 else BesideConfig(tiles, every)
 
 
 def test_levelling_makes_picture_tokens_as_long_as_words(processor: Any) -> None:

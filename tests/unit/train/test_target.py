@@ -54,7 +54,9 @@ vocabulary_scenes = 2
 vocabulary = {{size = 380}}
 vision = {{layers = 1, width = 16, feed_forward = 32, heads = 2}}
 language = {{steps = 1, learning_rate = 1e-3}}
-alignment = {{tiles = 2, joint_tiles = 2, joint_steps = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
+alignment = {{tiles = 2, loop = {{steps = 1, learning_rate = 1e-3}}}}
+letters = {{tiles = 2, loop = {{steps = 1, learning_rate = 1e-3}}}}
+beside = {{tiles = 2, steps = 1}}
 naming = {{batch = 1, loop = {{steps = 1, learning_rate = 1e-3}}}}
 {STACK}{DATA}{LESSONS}"""
 
