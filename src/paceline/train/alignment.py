@@ -36,7 +36,7 @@ NUMBER_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class AlignmentConfig:
-    """A stage of its own for tower and connector: tiles a step (one in `things_every` shows things, the others text)."""
+    """A stage of its own for tower and connector; of its tiles, one in `things_every` shows things, the others text."""
 
     tiles: int
     loop: LoopConfig
