@@ -69,6 +69,7 @@ class AlignedTiles:
     member: Tensor  # [B * 36] region of each token, -1: none
     last: Tensor  # [N] index of each region's last token among the B * 36
     labels: Tensor  # [N] id of the word of each region
+    candidates: Tensor  # [C] ids of all words that a tile may show, sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,10 @@ class AlignmentSource:
     def micro_batches(self, step: int) -> list[AlignedTiles]:
         """Return the one batch of a step."""
         rng = random.Random(f"alignment/{self.seed}/{step}")
-        words = _words(self.tokenizer)
+        lettered = words(self.tokenizer)
         digits = [(d, int(self.tokenizer.convert_tokens_to_ids(d))) for d in string.digits]
         drawn = [
-            _text(rng, words, digits) if i % self.things_every else _things(rng, self.tokenizer)
+            _text(rng, lettered, digits) if i % self.things_every else _things(rng, self.tokenizer)
             for i in range(self.tiles)
         ]
         begin, user, fake, whole, image = (
@@ -99,7 +100,15 @@ class AlignmentSource:
         for number, (tokens, _) in enumerate(found):
             member[tokens] = number
         last, labels = (torch.tensor(column) for column in zip(*((max(t), w) for t, w in found), strict=True))
-        return [AlignedTiles(f"alignment step {step}", prompt.expand(self.tiles, -1), pixels, member, last, labels)]
+        name, ids = f"alignment step {step}", prompt.expand(self.tiles, -1)
+        return [AlignedTiles(name, ids, pixels, member, last, labels, self.candidates())]
+
+    def candidates(self) -> Tensor:
+        """Ids of everything that a tile may show, sorted, [C]."""
+        shown = [f" {text}" for text in ("nothing", *(c.name for c in material.concepts()))]
+        firsts = {int(self.tokenizer(text, add_special_tokens=False)["input_ids"][0]) for text in shown}
+        letters = {int(self.tokenizer.convert_tokens_to_ids(glyph)) for glyph in naming.GLYPHS}
+        return torch.tensor(sorted(firsts | letters | {index for _, index in words(self.tokenizer)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +159,16 @@ def _look(tokens: Tensor, embeddings: Tensor, batch: AlignedTiles) -> Outcome:
     """Losses of connector tokens [B * 36, W] against the words of regions and the codes of places."""
     shown = batch.member >= 0
     regions = tokens.new_zeros(len(batch.labels), tokens.shape[1]).index_add(0, batch.member[shown], tokens[shown])
-    words = functional.normalize(embeddings.detach(), dim=-1)
-    near = SHARPNESS * functional.normalize(regions, dim=-1) @ words.T  # [N, V]
+    asked = embeddings.detach()[batch.candidates]
+    words = functional.normalize(asked - asked.mean(0), dim=-1)  # what they share tells no word from another
+    near = SHARPNESS * functional.normalize(regions, dim=-1) @ words.T  # [N, C]
+    answers = torch.searchsorted(batch.candidates, batch.labels)
     places = SHARPNESS * functional.normalize(tokens, dim=-1) @ place_codes(tokens.shape[1]).to(tokens).T
     where = torch.arange(TOKENS**2).repeat(len(tokens) // TOKENS**2)
-    loss = functional.cross_entropy(near, batch.labels, reduction="sum")
+    loss = functional.cross_entropy(near, answers, reduction="sum")
     loss = loss + 0.5 * functional.cross_entropy(places, where, reduction="sum")
     sums = {
-        "#near_right": float((near.argmax(-1) == batch.labels).sum()),
+        "#near_right": float((near.argmax(-1) == answers).sum()),
         "#place_right": float((places.argmax(-1) == where).float().mean()) * len(batch.labels),
         "#aligned": float(len(batch.labels)),
     }
@@ -169,7 +180,7 @@ def place_codes(width: int) -> Tensor:
     return functional.normalize(torch.randn(TOKENS**2, width, generator=torch.Generator().manual_seed(36)), dim=-1)
 
 
-def _words(tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
+def words(tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, int]]:
     """The words that pictures of the suite are lettered with, each with its first token after a space."""
     names = {name for concept in material.concepts() if concept.hold != "new" for name in concept.name.split()}
     labels = {row.country for rows in tables.countries("train", "seen").values() for row in rows}
