@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from paceline.train import alignment, architecture, naming, objectives, provenance, recipe, shards, spelling, vocabulary
+from paceline.train import alignment, architecture, glyphs, naming, objectives, provenance, recipe, shards, vocabulary
 from paceline.train.alignment import AlignmentConfig, AlignmentSource, BesideConfig, Together
 from paceline.train.lessons import Asked, LessonConfig
 from paceline.train.loop import LoopConfig, Result, Trainer
@@ -44,7 +44,7 @@ class TargetRecipe:
     beside: BesideConfig
     lessons: tuple[LessonConfig, ...]
     loop: LoopConfig
-    spelling: NamingConfig | None = None
+    glyphs: NamingConfig | None = None
 
 
 def run(path: Path, output: Path, data: Path | None = None, render: bool = True) -> Result:
@@ -114,11 +114,11 @@ def _prepare(
         beside = AlignmentSource(processor.tokenizer, config.seed + 2, max(lesson.tiles, 2))
         source = Together(asked, beside, lesson.loop.steps if lesson.tiles else 0)
         Trainer(model, objectives.joint, source, lesson.loop, output / lesson.name).run()
-    if config.spelling:
+    if config.glyphs:
         words = tuple(word for word, _ in alignment.words(processor.tokenizer))
-        speller = spelling.Speller(model, config.vision.width, config.seed + 6)
-        source = spelling.SpellingSource(words, config.seed, config.spelling.batch)
-        Trainer(speller, spelling.spell, source, config.spelling.loop, output / "spelling").run()
+        namer = glyphs.GlyphNamer(model, config.vision.width, config.seed + 6)
+        source = glyphs.GlyphSource(words, config.seed, config.glyphs.batch)
+        Trainer(namer, glyphs.name_glyphs, source, config.glyphs.loop, output / "glyphs").run()
     _look(model, processor, config.letters, config.seed + 3, output / "letters")
 
 

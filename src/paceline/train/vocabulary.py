@@ -38,7 +38,7 @@ class VocabularyConfig:
     size: int = 2560
     tile: int = 96
     tokens_per_tile: int = 36
-    longest_edge: int = 192
+    longest_edge: int = 96
 
     def __post_init__(self) -> None:
         if self.size < len(SPECIALS) + 256:

@@ -26,7 +26,7 @@ CAP_HEIGHT = 0.7  # of the size, above the base line
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class GlyphTiles:
     """Tiles and the letter at the middle of each patch: 0 blank, then `LETTERS`."""
 
     name: str
@@ -35,19 +35,19 @@ class Spelled:
 
 
 @dataclass(frozen=True, slots=True)
-class SpellingSource:
+class GlyphSource:
     """Random lettered tiles of the given words, a function of (seed, step)."""
 
     words: tuple[str, ...]
     seed: int
     tiles: int
 
-    def micro_batches(self, step: int) -> list[Spelled]:
+    def micro_batches(self, step: int) -> list[GlyphTiles]:
         """Return the one batch of a step."""
-        rng = random.Random(f"spelling/{self.seed}/{step}")
+        rng = random.Random(f"glyphs/{self.seed}/{step}")
         drawn = [lettered(rng, self.words) for _ in range(self.tiles)]
         pixels = normalise(np.stack([np.asarray(picture) for picture, _ in drawn]))
-        return [Spelled(f"spelling step {step}", pixels, torch.from_numpy(np.stack([label for _, label in drawn])))]
+        return [GlyphTiles(f"glyphs step {step}", pixels, torch.from_numpy(np.stack([label for _, label in drawn])))]
 
 
 def lettered(rng: random.Random, words: tuple[str, ...]) -> tuple[Image.Image, np.ndarray]:
@@ -74,7 +74,7 @@ def _label(labels: np.ndarray, left: float, right: float, top: float, bottom: fl
     labels[np.ix_(rows, columns)] = letter
 
 
-class Speller(nn.Module):
+class GlyphNamer(nn.Module):
     """The tower of a target with a linear head over its patches; the head is thrown away."""
 
     def __init__(self, target: nn.Module, width: int, seed: int) -> None:
@@ -90,7 +90,7 @@ class Speller(nn.Module):
         return self.head(self.vision(pixel_values=pixels).last_hidden_state)
 
 
-def spell(model: nn.Module, batch: Spelled) -> Outcome:
+def name_glyphs(model: nn.Module, batch: GlyphTiles) -> Outcome:
     """Cross-entropy over all patches; blank ones weigh a tenth."""
     scores, labels = model(batch.pixels).flatten(0, 1), batch.labels.flatten()
     each = functional.cross_entropy(scores, labels, reduction="none")
