@@ -1,4 +1,4 @@
-"""Measures a target on the suite: token accuracy and grounding under teacher forcing, items of greedy answers.
+"""Measures a target on the suite: token accuracy and grounding under teacher forcing, items of its own answers.
 
 A family counts as grounded when item accuracy is at least 60 % and a wrong picture makes answers clearly less likely.
 """
@@ -77,14 +77,21 @@ def _answer_logits(model: Any, batch: PackedBatch, pixels: torch.Tensor | None) 
 
 
 @torch.inference_mode()
-def greedy(
+def answers_to(
     model: Idefics3ForConditionalGeneration,
     processor: Idefics3Processor,
     samples: Sequence[Sample],
     max_new_tokens: int,
     batch: int = 16,
+    temperature: float = 0.0,
 ) -> Iterator[str]:
-    """Yield the greedy answer to every sample; all samples must have equally many pictures and one longest edge."""
+    """Yield the answer to every sample, greedy at temperature 0.
+
+    All samples must have equally many pictures and one longest edge.
+    """
+    drawn: dict[str, Any] = {"do_sample": False}
+    if temperature > 0:
+        drawn = {"do_sample": True, "temperature": temperature, "top_k": 0}
     for start in range(0, len(samples), batch):
         part = samples[start : start + batch]
         texts = [chat(processor, sample.exchange.question, len(sample.images)) for sample in part]
@@ -95,7 +102,7 @@ def greedy(
             padding=True,
             return_tensors="pt",
         )
-        out: Any = model.generate(**inputs, do_sample=False, max_new_tokens=max_new_tokens)
+        out: Any = model.generate(**inputs, max_new_tokens=max_new_tokens, **drawn)
         for ids in out[:, inputs["input_ids"].shape[1] :]:
             yield processor.tokenizer.decode(ids, skip_special_tokens=True)
 
@@ -114,11 +121,12 @@ def family(
     scenes: int,
     answers: int,
     shown: int = 3,
+    temperature: float = 0.0,
 ) -> FamilyReport:
-    """Measure one family on the first scenes of a split; `shown` examples are kept."""
+    """Measure one family on the first scenes of a split; `shown` examples are kept, all of them if negative."""
     accuracy, nll, wrong, tokens = teacher_forced(model, processor, task, split, scenes)
     samples = prompts(task, split, answers)
-    found = list(greedy(model, processor, samples, 420 if task == "long" else 110))
+    found = list(answers_to(model, processor, samples, 420 if task == "long" else 110, temperature=temperature))
     triples = [(answer, s.exchange.answer, s.exchange.items) for answer, s in zip(found, samples, strict=True)]
     total = scoring.score(triples)
     slices = {s.slice for s in samples}
@@ -128,7 +136,7 @@ def family(
     }
     examples = [
         {"question": s.exchange.question, "expected": s.exchange.answer, "answer": answer}
-        for answer, s in list(zip(found, samples, strict=True))[:shown]
+        for answer, s in list(zip(found, samples, strict=True))[: shown if shown >= 0 else None]
     ]
     grounded = total.items >= GROUNDED_ITEMS and wrong - nll >= GROUNDED_GAP
     return FamilyReport(
@@ -145,8 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", default="all")
     parser.add_argument("--split", choices=("val", "test", "train"), default="val")
     parser.add_argument("--scenes", type=int, default=24, help="scenes under teacher forcing")
-    parser.add_argument("--limit", type=int, default=24, help="greedy answers")
+    parser.add_argument("--limit", type=int, default=24, help="answers")
     parser.add_argument("--examples", type=int, default=3)
+    parser.add_argument("--temperature", type=float, default=0.0, help="of the answers; 0: greedy")
+    parser.add_argument("--answers", type=Path, help="write the answers here, JSON lines for paceline.tasks.ngram")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
@@ -155,7 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tasks = list(FAMILIES) if given.tasks == "all" else given.tasks.split(",")
     reports = []
     for task in tasks:
-        report = family(model, processor, task, given.split, given.scenes, given.limit, given.examples)
+        kept = -1 if given.answers else given.examples
+        report = family(model, processor, task, given.split, given.scenes, given.limit, kept, given.temperature)
         print(
             f"{task:8} tokens {report.token_accuracy:.3f}  items {report.item_accuracy:.3f}  exact {report.exact:.3f}  "
             f"nll {report.nll:.3f}  wrong picture {report.nll_wrong_picture:.3f}  grounded {report.grounded}",
@@ -163,6 +174,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
         reports.append(asdict(report))
+    if given.answers:
+        told = [{"task": report["task"], **example} for report in reports for example in report["examples"]]
+        given.answers.write_text("".join(json.dumps(line) + "\n" for line in told), encoding="utf-8")
+    for report in reports:
+        report["examples"] = report["examples"][: given.examples]
     print(json.dumps({"model": str(given.model), "split": given.split, "families": reports}, indent=1))
     return 0
 
