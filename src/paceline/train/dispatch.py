@@ -12,7 +12,7 @@ from paceline.errors import unknown
 from paceline.train.loop import Result
 from paceline.train.recipe import RecipeError
 
-KINDS = {"target": "paceline.train.target:run", "lm": "paceline.train.language:run"}
+KINDS = {"target": "paceline.train.target:run", "lm": "paceline.train.language:run", "visual": "paceline.train.visual:run"}
 
 
 def run(path: Path, output: Path, data: Path | None = None, render: bool = True) -> Result:
