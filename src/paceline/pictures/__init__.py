@@ -1,1 +1,1 @@
-"""Pictures and clips as grids of codes: what is drawn, how it is described, and the codebook between pixels and codes."""
+"""Pictures and clips as grids of codes: what is drawn, its caption, and the codebook between pixels and codes."""

@@ -50,7 +50,7 @@ def captioned(part: Part, index: int) -> Captioned:
         if spec.held == (part == "unseen"):
             break
     colour, texture = rng.choice(COLOURS), rng.choice(TEXTURES)
-    said = spec.words + _behind(rng, colour, texture)
+    said = spec.words + behind(rng, colour, texture)
     style = spec.things[0].sprite.style
     if spec.held or rng.random() < 0.4:
         said += f", {style}"
@@ -63,11 +63,12 @@ def captions(part: Part, count: int) -> list[str]:
     return [captioned(part, index).caption for index in range(count)]
 
 
-def _behind(rng: random.Random, colour: str, texture: str) -> str:
+def behind(rng: random.Random, colour: str, texture: str) -> str:
+    """Words for the background, in one picture of three none."""
     if rng.random() < 0.35:
         return ""
     word = f"{texture} " if texture != "plain" and rng.random() < 0.6 else ""
-    return f" on {_article(word + colour)} background"
+    return f" on {article(word + colour)} background"
 
 
 def _draw(rng: random.Random) -> _Spec:
@@ -81,7 +82,7 @@ def _draw(rng: random.Random) -> _Spec:
 
 def _single(rng: random.Random, style: Literal["noto", "fluent"], large: bool) -> _Spec:
     sprite = Sprite(rng.choice(concepts()), style)
-    tint, word = _colour(rng, sprite)
+    tint, word = coloured(rng, sprite)
     side = rng.choice((48, 52, 56, 60) if large else (28, 32, 36))
     size = ("big " if side > 52 else "small " if not large else "") if rng.random() < 0.4 else ""
     place = ""
@@ -90,14 +91,14 @@ def _single(rng: random.Random, style: Literal["noto", "fluent"], large: bool) -
     else:
         place, (column, row) = rng.choice(sorted(PLACES.items()))
         x, y = (round((SIDE - side) * cell / 2 / STEP) * STEP for cell in (column, row))
-    words = f"{_article(size + word + sprite.concept.name)}{' ' + place if place else ''}"
+    words = f"{article(size + word + sprite.concept.name)}{' ' + place if place else ''}"
     thing = Placed(sprite, side, x, y, tint, rng.random() < 0.3)
-    return _Spec(words, (thing,), _held(sprite, tint))
+    return _Spec(words, (thing,), held(sprite, tint))
 
 
 def _pair(rng: random.Random, style: Literal["noto", "fluent"]) -> _Spec:
     first, second = (Sprite(concept, style) for concept in rng.sample(concepts(), 2))
-    (tint_a, word_a), (tint_b, word_b) = _colour(rng, first), _colour(rng, second)
+    (tint_a, word_a), (tint_b, word_b) = coloured(rng, first), coloured(rng, second)
     upright = rng.random() < 0.4
     link = rng.choice((" and ", " above " if upright else " left of "))
     sides = [rng.choice((28, 32)) for _ in range(2)]
@@ -105,25 +106,25 @@ def _pair(rng: random.Random, style: Literal["noto", "fluent"]) -> _Spec:
         Placed(sprite, side, *_half(rng, side, number, upright), tint, rng.random() < 0.3)
         for number, (sprite, side, tint) in enumerate(zip((first, second), sides, (tint_a, tint_b), strict=True))
     ]
-    words = f"{_article(word_a + first.concept.name)}{link}{_article(word_b + second.concept.name)}"
+    words = f"{article(word_a + first.concept.name)}{link}{article(word_b + second.concept.name)}"
     together = "|".join(sorted((first.concept.name, second.concept.name)))
-    held = _held(first, tint_a) or _held(second, tint_b) or _left_out(together, 8)
-    return _Spec(words, (a, b), held)
+    left = held(first, tint_a) or held(second, tint_b) or left_out(together, 8)
+    return _Spec(words, (a, b), left)
 
 
 def _several(rng: random.Random, style: Literal["noto", "fluent"]) -> _Spec:
     sprite = Sprite(rng.choice(concepts()), style)
-    tint, word = _colour(rng, sprite)
+    tint, word = coloured(rng, sprite)
     number = rng.choice(sorted(NUMBERS))
     side = 28
     corners = rng.sample([(x, y) for x in (0, 32) for y in (0, 32)], number)
     things = tuple(
         Placed(sprite, side, x + STEP * rng.randint(0, 1), y + STEP * rng.randint(0, 1), tint) for x, y in corners
     )
-    return _Spec(f"{NUMBERS[number]} {word}{sprite.concept.plural}", things, _held(sprite, tint))
+    return _Spec(f"{NUMBERS[number]} {word}{sprite.concept.plural}", things, held(sprite, tint))
 
 
-def _colour(rng: random.Random, sprite: Sprite) -> tuple[str | None, str]:
+def coloured(rng: random.Random, sprite: Sprite) -> tuple[str | None, str]:
     """(tint, word and a space): a tint for one thing in five, else the thing's own colour, named or not."""
     if rng.random() < 0.2:
         tint = rng.choice(sorted(HUES))
@@ -132,12 +133,14 @@ def _colour(rng: random.Random, sprite: Sprite) -> tuple[str | None, str]:
     return None, f"{own} " if own and rng.random() < 0.4 else ""
 
 
-def _held(sprite: Sprite, tint: str | None) -> bool:
+def held(sprite: Sprite, tint: str | None) -> bool:
+    """Whether training leaves out this thing in this style, or in this colour."""
     name = sprite.concept.name
-    return _left_out(f"{name}|{sprite.style}", 12) or (tint is not None and _left_out(f"{name}|{tint}", 8))
+    return left_out(f"{name}|{sprite.style}", 12) or (tint is not None and left_out(f"{name}|{tint}", 8))
 
 
-def _left_out(combination: str, one_in: int) -> bool:
+def left_out(combination: str, one_in: int) -> bool:
+    """Whether training leaves out this combination: one in so many, by its name alone."""
     return zlib.crc32(combination.encode()) % one_in == 0
 
 
@@ -152,6 +155,6 @@ def _anywhere(rng: random.Random, side: int) -> int:
     return STEP * rng.randint(0, (SIDE - side) // STEP)
 
 
-def _article(words: str) -> str:
+def article(words: str) -> str:
+    """The words behind "a" or "an"."""
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
-

@@ -32,7 +32,7 @@ class Placed:
 def backdrop(colour: str, texture: str, side: int, rng: np.random.Generator) -> np.ndarray:
     """[side, side, 3] float32 of 0..255: a background colour with a pattern of its own, and mottled like paper."""
     canvas = np.asarray(background(colour, side, side), np.float32)
-    return canvas + (_pattern(texture, side, rng) * SWING + _mottle(side, GRAIN[texture], rng))[..., None]
+    return canvas + (_pattern(texture, side, rng) * SWING + mottle(side, GRAIN[texture], rng))[..., None]
 
 
 def paint(canvas: np.ndarray, things: tuple[Placed, ...]) -> np.ndarray:
@@ -44,8 +44,8 @@ def paint(canvas: np.ndarray, things: tuple[Placed, ...]) -> np.ndarray:
     return np.asarray(page)
 
 
-def _mottle(side: int, spread: float, rng: np.random.Generator) -> np.ndarray:
-    """[side, side]; smooth noise of about five pixels a grain."""
+def mottle(side: int, spread: float, rng: np.random.Generator) -> np.ndarray:
+    """[side, side] float32; smooth noise of this spread (of 255) and about five pixels a grain."""
     coarse = rng.normal(0.0, spread * 1.5, (side // 5 + 2, side // 5 + 2)).astype(np.float32)
     return np.asarray(Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.pictures import captions
+from paceline.pictures import captions, clips
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,4 +25,10 @@ def picture(part: captions.Part, number: int) -> tuple[str, np.ndarray]:
     return drawn.caption, drawn.pixels
 
 
-MEDIA = {"picture": Medium((16, 16), 4, picture)}
+def clip(part: captions.Part, number: int) -> tuple[str, np.ndarray]:
+    """Caption and pixels [8, 32, 32, 3] of a clip."""
+    drawn = clips.clip(part, number)
+    return drawn.caption, drawn.pixels
+
+
+MEDIA = {"picture": Medium((16, 16), 4, picture), "clip": Medium((8, 8, 8), 4, clip)}

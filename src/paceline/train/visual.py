@@ -159,7 +159,7 @@ def prepare_tokenizer(config: VisualRecipe, medium: Medium, directory: Path) -> 
 
 
 def train_tokenizer(captions: Sequence[str], words: int, codes: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of `words` ids, then one id a code; text is lower-cased and put between begin and image marks."""
+    """A byte-level BPE of `words` ids, then one id a code; text is lower-cased and stands between two marks."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -178,7 +178,11 @@ def train_tokenizer(captions: Sequence[str], words: int, codes: int) -> PreTrain
     marks = [(token, tokenizer.token_to_id(token)) for token in (BEGIN, DRAW)]
     tokenizer.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A {DRAW}", special_tokens=marks)  # type: ignore[assignment]
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=BEGIN, pad_token=PAD, padding_side="left", clean_up_tokenization_spaces=False
+        tokenizer_object=tokenizer,
+        bos_token=BEGIN,
+        pad_token=PAD,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
     )
 
 
