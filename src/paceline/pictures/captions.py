@@ -44,6 +44,26 @@ def captioned(part: Part, index: int) -> Captioned:
 
     Unseen are a thing in the style, or in the colour, or beside the other thing, that training never shows together.
     """
+    scene = _scene(part, index)
+    canvas = backdrop(scene.colour, scene.texture, SIDE, np.random.default_rng(scene.noise))
+    return Captioned(scene.caption, paint(canvas, scene.spec.things), not scene.spec.held)
+
+
+def caption(part: Part, index: int) -> str:
+    """The words for the picture with this number, without drawing it."""
+    return _scene(part, index).caption
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    caption: str
+    spec: _Spec
+    colour: str
+    texture: str
+    noise: int  # seed of the mottle
+
+
+def _scene(part: Part, index: int) -> _Scene:
     rng = random.Random(f"pictures/{part}/{index}")
     while True:
         spec = _draw(rng)
@@ -54,13 +74,7 @@ def captioned(part: Part, index: int) -> Captioned:
     style = spec.things[0].sprite.style
     if spec.held or rng.random() < 0.4:
         said += f", {style}"
-    canvas = backdrop(colour, texture, SIDE, np.random.default_rng(rng.getrandbits(64)))
-    return Captioned(said, paint(canvas, spec.things), not spec.held)
-
-
-def captions(part: Part, count: int) -> list[str]:
-    """The captions of the first `count` pictures."""
-    return [captioned(part, index).caption for index in range(count)]
+    return _Scene(said, spec, colour, texture, rng.getrandbits(64))
 
 
 def behind(rng: random.Random, colour: str, texture: str) -> str:

@@ -42,6 +42,32 @@ class _Mover:
 
 def clip(part: Part, index: int) -> CaptionedClip:
     """The clip with this number; parts as those of pictures: "unseen" shows what training never shows together."""
+    scene = _scene(part, index)
+    noise = np.random.default_rng(scene.noise)
+    still = backdrop(scene.colour, scene.texture, SIDE, noise)
+    frames = [
+        paint(still + mottle(SIDE, FLICKER, noise)[..., None], tuple(mover.at(frame) for mover in scene.movers))
+        for frame in range(FRAMES)
+    ]
+    return CaptionedClip(scene.caption, np.stack(frames), scene.seen)
+
+
+def caption(part: Part, index: int) -> str:
+    """The words for the clip with this number, without drawing it."""
+    return _scene(part, index).caption
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    caption: str
+    movers: tuple[_Mover, ...]
+    colour: str
+    texture: str
+    noise: int  # seed of mottle and flicker
+    seen: bool
+
+
+def _scene(part: Part, index: int) -> _Scene:
     rng = random.Random(f"clips/{part}/{index}")
     while True:
         movers, left = _draw(rng)
@@ -51,13 +77,7 @@ def clip(part: Part, index: int) -> CaptionedClip:
     said = " and ".join(mover.words for mover in movers) + behind(rng, colour, texture)
     if left or rng.random() < 0.4:
         said += f", {movers[0].thing.sprite.style}"
-    noise = np.random.default_rng(rng.getrandbits(64))
-    still = backdrop(colour, texture, SIDE, noise)
-    frames = [
-        paint(still + mottle(SIDE, FLICKER, noise)[..., None], tuple(mover.at(frame) for mover in movers))
-        for frame in range(FRAMES)
-    ]
-    return CaptionedClip(said, np.stack(frames), not left)
+    return _Scene(said, tuple(movers), colour, texture, rng.getrandbits(64), not left)
 
 
 def _draw(rng: random.Random) -> tuple[list[_Mover], bool]:

@@ -16,6 +16,7 @@ class Medium:
 
     layout: tuple[int, ...]  # H, W or T, H, W, in patches
     patch: int  # pixels
+    caption: Callable[[captions.Part, int], str]  # (part, number), without drawing
     draw: Callable[[captions.Part, int], tuple[str, np.ndarray]]  # (part, number) -> caption, bytes [(T,) H, W, 3]
 
 
@@ -31,4 +32,4 @@ def clip(part: captions.Part, number: int) -> tuple[str, np.ndarray]:
     return drawn.caption, drawn.pixels
 
 
-MEDIA = {"picture": Medium((16, 16), 4, picture), "clip": Medium((8, 8, 8), 4, clip)}
+MEDIA = {"picture": Medium((16, 16), 4, captions.caption, picture), "clip": Medium((8, 8, 8), 4, clips.caption, clip)}

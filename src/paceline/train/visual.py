@@ -153,7 +153,7 @@ def prepare_tokenizer(config: VisualRecipe, medium: Medium, directory: Path) -> 
     from transformers import AutoTokenizer
 
     if not (directory / "tokenizer.json").is_file():
-        captions = [medium.draw("train", number)[0] for number in range(config.captions)]
+        captions = [medium.caption("train", number) for number in range(config.captions)]
         train_tokenizer(captions, config.words, config.codebook.codes).save_pretrained(directory)
     return AutoTokenizer.from_pretrained(directory)
 
