@@ -1,20 +1,19 @@
-"""Those who answer: our loop with a drafter, and our loop with an oracle that knows the answer."""
+"""Those who answer: our loop with a drafter."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 from paceline.answer import answer_prompts
 from paceline.bench.memory import PeakMemory
 from paceline.bench.traffic import Ask
-from paceline.clock import Clock, Stopwatch, silent
-from paceline.core import Context, Draft, Drafter, Needs, Prompt, Rule, TargetSession, Verdict
+from paceline.clock import Stopwatch
+from paceline.core import Drafter, Prompt
 from paceline.sampling import Sampling
 from paceline.trace import Round
 
@@ -85,41 +84,3 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
-
-
-@dataclass(frozen=True, slots=True)
-class Oracle:
-    """Guesses what plain decoding is known to say next: the ceiling of a chain of this length that costs nothing."""
-
-    answer: tuple[int, ...]  # of one prompt, batch 1
-    guesses: int = 8
-
-    @property
-    def needs(self) -> Needs:
-        """Nothing: it knows already."""
-        return Needs()
-
-    def open(self, session: TargetSession, context: Context, rule: Rule, *, clock: Clock = silent) -> OracleSession:
-        """Raises ValueError for more than one row: the oracle knows one answer."""
-        if len(context.prompts) != 1:
-            raise ValueError(f"the oracle knows the answer to one prompt, got {len(context.prompts)}")
-        return OracleSession(self)
-
-
-class OracleSession:
-    """How far the answer has got."""
-
-    def __init__(self, how: Oracle) -> None:
-        self.how, self.said = how, 0
-
-    def propose(self, verdict: Verdict) -> Draft:
-        """The next tokens of the answer, chosen, not drawn."""
-        self.said += int(verdict.length[0])
-        known: Sequence[int] = self.how.answer[self.said : self.said + self.how.guesses]
-        return Draft.chain(torch.tensor([known], dtype=torch.long, device=verdict.root.device))
-
-    def keep(self, rows: Tensor) -> None:
-        return None
-
-    def join(self, other: OracleSession) -> None:
-        raise NotImplementedError("the oracle knows the answer to one prompt")

@@ -34,10 +34,11 @@ def plan_of(
 
 
 def all_names(target: Any) -> list[str]:
-    """Methods that need no weights, then the drafters that are bundled with the target."""
+    """Methods that need no weights and assume nothing, then the drafters that are bundled with the target."""
     from paceline import zoo
 
-    free = [name for name in METHODS if not method(name).trained]
+    kinds = {name: method(name) for name in METHODS}
+    free = [name for name, kind in kinds.items() if not kind.trained and not getattr(kind, "assumed", False)]
     return [*free, *(zoo.drafters(target.name) if target.name else ())]
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paceline.bench.arms import Arm, Oracle, Ours, Run, Unavailable, encode
+from paceline.bench.arms import Arm, Ours, Run, Unavailable, encode
 from paceline.bench.traffic import Ask
+from paceline.drafters.free.synthetic import Synthetic
 from paceline.sampling import Sampling
 
 WARM = 4  # tokens that each arm writes before its first timed answer of a task
@@ -72,7 +73,7 @@ def measure(plan: Plan, task: str, asks: Sequence[Ask], sampling: Sampling, step
             step(arm.name, task, sampling.temperature)
         if plan.oracle:
             if "oracle" not in unavailable:
-                knows = Oracle(runs["none"][-1].token_ids, plan.oracle)
+                knows = Synthetic((runs["none"][-1].token_ids,), guesses=plan.oracle)
                 oracle = Ours("oracle", plan.target, knows, plan.coupling)
                 _answer(oracle, ask, drawn, plan.repeats, runs, unavailable)
             step("oracle", task, sampling.temperature)

@@ -10,6 +10,7 @@ from typing import Any
 METHODS: Mapping[str, str] = MappingProxyType({
     "none": "paceline.drafters.free.none:NoDraft",
     "lookup": "paceline.drafters.free.lookup:Lookup",
+    "synthetic": "paceline.drafters.free.synthetic:Synthetic",
     "lm": "paceline.drafters.ar.lm:SmallLM",
 })  # fmt: skip
 

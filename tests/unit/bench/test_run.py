@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 
 from laws.families import FAMILIES
 from paceline.bench import rows
-from paceline.bench.arms import Oracle, Ours, Run, Unavailable
+from paceline.bench.arms import Ours, Run, Unavailable
+from paceline.bench.benchmark import all_names
 from paceline.bench.memory import PeakMemory
 from paceline.bench.run import Cell, Plan, measure
 from paceline.bench.traffic import Ask
@@ -212,12 +214,10 @@ def test_levels_come_from_the_drafters() -> None:
     assert ours("none", FAMILIES["none"]).level == 0
 
 
-def test_the_oracle_knows_one_answer_only() -> None:
-    from paceline.answer import answer_prompts
-
-    prompts = [TARGET.encode(ask.messages) for ask in asks("ab", "cd")]
-    with pytest.raises(ValueError, match="one prompt, got 2"):
-        answer_prompts(TARGET, Oracle((0, 1)), prompts, GREEDY)
+def test_what_assumes_the_answer_is_not_among_all() -> None:
+    names = all_names(SimpleNamespace(name=""))
+    assert "lookup" in names
+    assert "synthetic" not in names
 
 
 def test_peak_memory_is_seen_and_forgotten() -> None:
