@@ -13,7 +13,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 # Rooms by floor: a room may import from its own floor and from those below.
 FLOORS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "spelling", "law", "dice", "tree", "clock", "taxonomy", "tasks", "pictures", "zoo"}),
+    frozenset({"errors", "spelling", "law", "dice", "tree", "layout", "clock", "taxonomy", "tasks", "pictures", "zoo"}),
     frozenset({"core"}),
     frozenset({"couplings", "sampling", "conditioning", "hf"}),
     frozenset({"targets", "drafters"}),
