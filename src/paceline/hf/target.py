@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from paceline.clock import Clock, silent
-from paceline.core import Context, Needs, Pass, Prompt, TargetSession
+from paceline.core import Context, Needs, Pass, Prompt, Shared, TargetSession
 from paceline.errors import UsageError
 from paceline.hf.body import Body
 from paceline.hf.fingerprint import fingerprint
@@ -98,6 +98,22 @@ class HFTarget:
         config = self.model.config
         names = ("image_token_id", "image_token_index")
         return tuple({i for name in names if (i := getattr(config, name, None)) is not None}) if self.vision else ()
+
+    @property
+    def shared(self) -> Shared:
+        """What trained drafters use of it. Raises UsageError for a head that is more than a function of the last state."""
+        head = self.body.head
+        if head is None:
+            raise UsageError(
+                f"{type(self.model).__name__} makes its logits in a way of its own: its head cannot be shared"
+            )
+        embed = self.model.get_input_embeddings()
+        pad = getattr(getattr(self.processor, "tokenizer", self.processor), "pad_token_id", None)
+        return Shared(
+            embed, head, self.model.config.get_text_config(decoder=True).hidden_size, len(self.body.layers),
+            self.vocab_size, torch.empty(0, dtype=self.dtype, device=self.device),
+            None if pad in self.end_ids else pad,
+        )  # fmt: skip
 
     @property
     def sampling_defaults(self) -> Mapping[str, Any]:
