@@ -67,7 +67,7 @@ def _raced(law: Law, rule: Rule) -> bool:
     return isinstance(rule.coupling, Gumbel) and not isinstance(law, Point)
 
 
-def best_first(lattice: Lattice, nodes: int) -> Draft:
+def likeliest(lattice: Lattice, nodes: int) -> Draft:
     """The tree of the `nodes` likeliest paths of each row, chosen; rows whose lattice has fewer pad with -1.
 
     Raises ValueError for no nodes.

@@ -12,7 +12,7 @@ from torch import Tensor
 from paceline.core import Draft, Rule
 from paceline.couplings import Gumbel, Maximal
 from paceline.dice import Dice
-from paceline.drafters.block.budget import Lattice, along, apart, best_first, candidates
+from paceline.drafters.block.best_first import Lattice, along, apart, candidates, likeliest
 from paceline.sampling import Sampling
 
 K, C = 3, 3
@@ -55,7 +55,7 @@ def test_the_tree_holds_the_likeliest_paths(parents: int, nodes: int) -> None:
     for seed in range(8):
         given = lattice(seed, parents)
         every = all_paths(given)
-        chosen = paths(best_first(given, nodes))
+        chosen = paths(likeliest(given, nodes))
         assert len(set(chosen)) == len(chosen) == min(nodes, len(every))
         wanted = sorted(every.values(), reverse=True)[:nodes]
         assert [every[path] for path in chosen] == pytest.approx(wanted)
@@ -72,26 +72,26 @@ def test_no_tree_of_its_size_is_accepted_longer_on_average() -> None:
         subset for subset in itertools.combinations(chance, 4) if all(len(p) == 1 or p[:1] in subset for p in subset)
     ]
     best = max(sum(chance[path] for path in subset) for subset in closed)
-    assert sum(chance[path] for path in paths(best_first(small, 4))) == pytest.approx(best)
+    assert sum(chance[path] for path in paths(likeliest(small, 4))) == pytest.approx(best)
 
 
 def test_rows_have_their_own_shapes_and_pads() -> None:
     given = lattice(1, 1, rows=3)
     given.score[2, 0, 0, 1:] = -math.inf  # one row has a single first guess
     given.score[2, 1:, 0, 2:] = -math.inf
-    draft = best_first(given, 12)
+    draft = likeliest(given, 12)
     assert draft.tokens.shape == (3, 12)
     assert len({tuple(row) for row in draft.parent.tolist()}) == 3
     assert (draft.tokens[2] >= 0).sum() == 1 + 2 + 4
     for row in range(3):
-        alone = best_first(Lattice(given.ids[row : row + 1], given.score[row : row + 1]), 12)
+        alone = likeliest(Lattice(given.ids[row : row + 1], given.score[row : row + 1]), 12)
         assert paths(draft, row) == paths(alone)
     assert draft.q is None
 
 
 def test_no_nodes_are_refused() -> None:
     with pytest.raises(ValueError, match="1 node or more"):
-        best_first(lattice(0, 1), 0)
+        likeliest(lattice(0, 1), 0)
 
 
 def dice(rows: int) -> Dice:
@@ -133,4 +133,4 @@ def test_ids_without_mass_are_no_candidates() -> None:
     rule = Rule(Sampling(temperature=1).law, Gumbel())
     law = rule.law(logits)
     assert sorted(candidates(logits, law, rule, along(dice(1), 1), 4)[0, 0].tolist()) == [-1, -1, 0, 2]
-    assert len(paths(best_first(apart(logits, rule, dice(1), 4), 9))) == 2
+    assert len(paths(likeliest(apart(logits, rule, dice(1), 4), 9))) == 2
