@@ -126,6 +126,19 @@ class Context:
     scores: Tensor | None = None  # [B, S]
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a trained drafter uses of its target at run time and never stores: embedding, head, sizes."""
+
+    embed: Callable[[Tensor], Tensor]  # ids [...] -> [..., H]
+    head: Callable[[Tensor], Tensor]  # final normed states [..., H] -> logits [..., V]
+    width: int  # H
+    depth: int  # L, decoder layers
+    vocab_size: int  # V, rows of the head
+    like: Tensor  # empty; of the device and precision that drafters compute in
+    spare_id: int | None = None  # an id that no text holds, such as a padding token apart from the end token
+
+
 class Target(Protocol):
     """A model that can be asked for logits over drafts. Read-only: all state lives in its sessions."""
 
