@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from paceline import law as laws
 from paceline import tree
 from paceline.clock import Clock, silent
 from paceline.dice import DRAFTER, VERIFIER, Dice
@@ -91,6 +92,53 @@ class Verdict:
             features,
             self.dice.keep(rows),
         )
+
+    def join(self, other: Verdict) -> Verdict:
+        """The rows of both, these first. The narrower draft and path are padded: -1, and at nodes the last law again.
+
+        Features are padded with zeros. A draft without guesses counts as drawn from the other's q, where it has one.
+        """
+        draft = _join_drafts(self.draft, other.draft)
+        width, length = draft.tokens.shape[1] + 1, max(self.path.shape[1], other.path.shape[1])
+        node, near, far = torch.arange(width, device=self.path.device), self.drawn.shape[1], other.drawn.shape[1]
+        mine, theirs = node.clamp(max=near - 1), node.clamp(max=far - 1)
+        features = None
+        if self.features is not None and other.features is not None:
+            features = torch.cat([_padded(each.features, length, 0) for each in (self, other)])  # type: ignore[arg-type]
+        return Verdict(
+            draft,
+            torch.cat([_padded(self.path, length), _padded(other.path, length)]),
+            torch.cat([_padded(self.tokens, length), _padded(other.tokens, length)]),
+            torch.cat([self.length, other.length]),
+            laws.cat([self.law[:, mine], other.law[:, theirs]]),
+            torch.cat([self.drawn[:, mine], other.drawn[:, theirs]]),
+            features,
+            self.dice.join(other.dice),
+        )
+
+
+def _padded(columns: Tensor, width: int, value: int = -1) -> Tensor:
+    """[B, width, ...]; the columns [B, A, ...] and then `value`."""
+    more = width - columns.shape[1]
+    return pad(columns, (*[0] * (2 * (columns.dim() - 2)), 0, more), value=value) if more else columns
+
+
+def _join_drafts(mine: Draft, theirs: Draft) -> Draft:
+    width = max(mine.tokens.shape[1], theirs.tokens.shape[1])
+    tokens = torch.cat([_padded(mine.tokens, width), _padded(theirs.tokens, width)])
+    shape = mine.tree.join(theirs.tree, len(mine.tokens), len(theirs.tokens))
+    return Draft(tokens, shape, _join_laws(mine, theirs, width + 1))
+
+
+def _join_laws(mine: Draft, theirs: Draft, width: int) -> Law | None:
+    """[B, width]; the q of both, None where one of them was chosen: what drew guesses that are settled proves nothing."""
+    known = next((draft.q for draft in (mine, theirs) if draft.q is not None), None)
+    if known is None or any(draft.q is None and draft.tokens.shape[1] for draft in (mine, theirs)):
+        return None
+    column = torch.arange(width, device=mine.tokens.device)
+    first = torch.zeros(1, dtype=torch.long, device=column.device)
+    given = [known[first.expand(len(draft.tokens))] if draft.q is None else draft.q for draft in (mine, theirs)]
+    return laws.cat([q[:, column.clamp(max=q.shape[1] - 1)] for q in given])
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +325,20 @@ class Decoding(Iterator[Verdict]):
         self.session.keep(rows)
         self.guesser.keep(rows)
         self._verdict = self._verdict.keep(rows)
+
+    def join(self, other: Decoding) -> None:
+        """Take in the rows of another decoding of this target, drafter and rule, behind our own; it ends here.
+
+        Its rows may be older or younger: each goes on as it would have alone. Raises RuntimeError before the first
+        round of either, and ValueError for another rule.
+        """
+        if self._verdict is None or other._verdict is None:
+            raise RuntimeError("join() needs a first round of both: nothing has been settled yet")
+        if other.rule is not self.rule:
+            raise ValueError("only rows under one and the same rule can be joined: their laws are drawn alike")
+        self.session.join(other.session)
+        self.guesser.join(other.guesser)
+        self._verdict = self._verdict.join(other._verdict)
 
 
 def decode(

@@ -34,6 +34,11 @@ class Dice:
         """The dice of these rows. rows: [R] int64."""
         return replace(self, seed=self.seed[rows], position=self.position[rows], turn=self.turn[rows])
 
+    def join(self, other: Dice) -> Dice:
+        """The dice of both, these rows first."""
+        pairs = [(self.seed, other.seed), (self.position, other.position), (self.turn, other.turn)]
+        return Dice(*map(torch.cat, pairs), self.actor)
+
     def uniform(self, lane: int, ids: Tensor, *, shared: bool = False) -> Tensor:
         """[B, ..., n] float64 in (0, 1); one number an id. ids: [n], or [B, ..., n] int64.
 

@@ -35,6 +35,17 @@ class Tree:
         see, depth, kids = self.see[rows], self.depth[rows], self.kids[rows]
         return Tree(self.parent[rows], see, depth, kids, self.height, self.is_chain)
 
+    def join(self, other: Tree, mine: int, theirs: int) -> Tree:
+        """The trees of `mine` rows of this one and `theirs` of the other; the smaller gets idle nodes at the root."""
+        size = max(self.size, other.size)
+        if self.is_chain and other.is_chain:
+            return chain(size, self.parent.device)
+        rows = [
+            torch.nn.functional.pad(each.parent.expand(count, -1), (0, size - each.size))
+            for each, count in ((self, mine), (other, theirs))
+        ]
+        return of(torch.cat(rows))
+
 
 def of(parent: Tensor) -> Tree:
     """The tree with these parents, [B or 1, N]. Raises ValueError unless 0 <= parent[:, i] <= i."""

@@ -98,6 +98,7 @@ class JacobiSession(Session):
     """A window of guesses refreshed with the target's last laws (SJD, and SCD with `couple`): dense laws only."""
 
     window: ClassVar[int] = 4
+    rows: int = 1  # when opened
 
     def __init__(self, rule: Rule, couple: bool) -> None:
         self.rule, self.couple = rule, couple
@@ -112,6 +113,7 @@ class JacobiSession(Session):
             src = torch.arange(w) + verdict.length[:, None]
             held, src = src < w, src.clamp(max=w - 1)
             wide = src[..., None].expand(-1, -1, V)
+            held &= self.x.gather(1, src) >= 0
             law = torch.where(held[..., None], verdict.law.dense(V)[:, :-1].gather(1, wide), flat)
             old_q = torch.where(held[..., None], self.q.gather(1, wide), flat)
             old_x = self.x.gather(1, src).where(held, -1)
@@ -129,6 +131,17 @@ class JacobiSession(Session):
         if self.x is not None and self.q is not None:
             self.x, self.q = self.x[rows], self.q[rows]
 
+    def join(self, other: Session) -> None:
+        assert isinstance(other, JacobiSession)
+        x, q = zip(*(each._window() for each in (self, other)), strict=True)
+        self.x, self.q = torch.cat(x), torch.cat(q)
+
+    def _window(self) -> tuple[Tensor, Tensor]:
+        """The window, empty (-1) where nothing was guessed yet."""
+        if self.x is not None and self.q is not None:
+            return self.x, self.q
+        return torch.full((self.rows, self.window), -1), torch.full((self.rows, self.window, V), 1 / V).double()
+
 
 @dataclass(frozen=True)
 class Jacobi:
@@ -136,7 +149,9 @@ class Jacobi:
     needs: Needs = Needs()
 
     def open(self, session: Any, context: Any, rule: Rule, *, clock: Any = None) -> JacobiSession:
-        return JacobiSession(rule, self.couple)
+        session = JacobiSession(rule, self.couple)
+        session.rows = len(context.prompts)
+        return session
 
 
 FAMILIES: dict[str, Any] = {

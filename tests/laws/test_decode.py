@@ -10,7 +10,7 @@ import torch
 from scipy.stats import chisquare
 
 from laws.families import COUPLINGS, FAMILIES, PROMPTS, TABLE, TARGET, V, run
-from paceline.core import Prompt, Rule, decode
+from paceline.core import Decoding, Prompt, Rule, decode
 from paceline.couplings import Gumbel
 from paceline.sampling import Sampling
 
@@ -79,6 +79,45 @@ def test_rows_that_leave_do_not_change_those_that_stay(name: str, coupling: str)
         if len(text) >= 40:
             break
     assert text[:40] == alone
+
+
+def joined(drafter: Any, coupling: Any, seed: torch.Tensor, n: int, kind: Any = Decoding) -> dict[int, list[int]]:
+    """Tokens of three rows: the third joins the first in round 2, the second in round 4, the first leaves in round 6."""
+    rule, text, rows = Rule(FREE.law, coupling), dict[int, list[int]]({0: [], 1: [], 2: []}), [0]
+
+    def start(row: int) -> Any:
+        return kind(TARGET, drafter, rule, [PROMPTS[row]], seed[row : row + 1])
+
+    def hear(rounds: Any, rows: list[int]) -> None:
+        verdict = next(rounds)
+        for row, tokens, length in zip(rows, verdict.tokens.tolist(), verdict.length.tolist(), strict=True):
+            text[row] += tokens[:length]
+
+    rounds = start(0)
+    for number in itertools.count():
+        hear(rounds, rows)
+        if number in (2, 4):
+            late = {2: 2, 4: 1}[number]
+            other = start(late)
+            for _ in range(number // 2):  # one of them fresh, the other a round older
+                hear(other, [late])
+            rounds.join(other)
+            rows = [*rows, late]
+        if number == 6:
+            rounds.keep(torch.tensor([2, 1]))
+            rows = [rows[2], rows[1]]
+        if number > 6 and min(len(text[1]), len(text[2])) >= n:
+            return text
+    raise AssertionError("decode ended")
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_rows_that_join_a_running_decode_go_on_as_they_would_alone(name: str, coupling: str) -> None:
+    seed = torch.tensor([5, 6, 7])
+    for row, text in joined(FAMILIES[name], COUPLINGS[coupling], seed, 30).items():
+        alone = run(FAMILIES[name], COUPLINGS[coupling], FREE, [PROMPTS[row]], seed[row : row + 1], len(text))[0]
+        assert text == alone, row
 
 
 def exact_law(prompt: list[int], k: int, sampling: Sampling) -> torch.Tensor:

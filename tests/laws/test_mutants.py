@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from laws.families import COUPLINGS, FAMILIES, PROMPTS, SMALL, TABLE, TARGET, JacobiSession, Toy, V, run, sampled_tree
-from laws.test_decode import FREE, joint_law_pvalue
+from laws.test_decode import FREE, joined, joint_law_pvalue
 from paceline import core, tree
 from paceline import law as laws
 from paceline.core import Draft, Rule, Verdict
@@ -234,6 +234,44 @@ def test_children_reordered_merged_or_pruned_by_q_are_seen_by_enumeration(name: 
         total += torch.stack([q[x] for x in xs]).prod() * outcome.dense(V)
     tv = float(0.5 * (total - p).abs().sum())
     assert tv < 1e-15 if name == "sound" else tv > 0.01
+
+
+class Forgetful(core.Decoding):
+    """Rows that join take the first row's turn, so that they roll dice that were rolled before or will be again."""
+
+    def join(self, other: Any) -> None:
+        super().join(other)
+        assert self._verdict is not None
+        dice = self._verdict.dice
+        self._verdict = replace(self._verdict, dice=replace(dice, turn=dice.turn[:1].expand(len(dice.turn))))
+
+
+class Crossed(core.Decoding):
+    """Rows that join stand first for the target, last for all others."""
+
+    def join(self, other: Any) -> None:
+        super().join(other)
+        self.session.keep(torch.arange(len(self.session.length)).roll(1))
+
+
+class Displaced(core.Decoding):
+    """Rows that join are told the position of the row that was there before."""
+
+    def join(self, other: Any) -> None:
+        super().join(other)
+        assert self._verdict is not None
+        dice = self._verdict.dice
+        self._verdict = replace(self._verdict, dice=replace(dice, position=dice.position[:1].expand(len(dice.turn))))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "coupling"), [(Forgetful, "maximal"), (Crossed, "gumbel"), (Crossed, "maximal"), (Displaced, "gumbel")]
+)
+def test_rows_that_join_wrongly_are_seen(mutant: type[core.Decoding], coupling: str) -> None:
+    seed = torch.tensor([5, 6, 7])
+    sound, wrong = (joined(Toy(chain), COUPLINGS[coupling], seed, 30, kind) for kind in (core.Decoding, mutant))
+    n = 20
+    assert [text[:n] for text in wrong.values()] != [text[:n] for text in sound.values()]
 
 
 def test_actors_differ() -> None:
