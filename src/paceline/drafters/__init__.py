@@ -11,6 +11,8 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "none": "paceline.drafters.free.none:NoDraft",
     "lookup": "paceline.drafters.free.lookup:Lookup",
     "synthetic": "paceline.drafters.free.synthetic:Synthetic",
+    "ngram": "paceline.drafters.free.ngram:NGram",
+    "jacobi": "paceline.drafters.free.jacobi:Jacobi",
     "lm": "paceline.drafters.ar.lm:SmallLM",
 })  # fmt: skip
 

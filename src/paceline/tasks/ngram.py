@@ -11,9 +11,10 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from paceline.tasks import FAMILIES, scene
 from paceline.tasks.listing import Listing
@@ -47,11 +48,16 @@ class Table:
 
     def guess(self, context: tuple[Hashable, ...]) -> Hashable:
         """The most frequent token after the longest known end of the context; an empty table raises ValueError."""
-        for k in range(min(self.order - 1, len(context)), -1, -1):
-            seen = self.counts.get(context[len(context) - k :])
-            if seen:
-                return seen.most_common(1)[0][0]
-        raise ValueError("the table is empty: let it learn at least one answer")
+        known = longest(self.counts, context, self.order)
+        if known is None:
+            raise ValueError("the table is empty: let it learn at least one answer")
+        return self.counts[known].most_common(1)[0][0]
+
+
+def longest(known: Container[tuple[Hashable, ...]], context: tuple[Any, ...], order: int) -> tuple[Any, ...] | None:
+    """The longest end of the context, of up to order - 1 tokens, that is known; None if not even the empty one is."""
+    ends = (context[len(context) - k :] for k in range(min(order - 1, len(context)), -1, -1))
+    return next((end for end in ends if end in known), None)
 
 
 def framed(answer: Sequence[Hashable]) -> tuple[Hashable, ...]:
