@@ -155,6 +155,29 @@ def cat(laws: Sequence[Law], dim: int = 0) -> Law:
     return _merge(laws, dim, torch.cat)
 
 
+def where(condition: Tensor, a: Law, b: Law) -> Law:
+    """a at the places of `condition`, b elsewhere: laws of one form and shape. Raises TypeError on mixed forms."""
+    if isinstance(a, Point) and isinstance(b, Point):
+        return Point(a.ids.where(condition, b.ids))
+    if isinstance(a, Sparse) and isinstance(b, Sparse):
+        width = max(a.ids.shape[-1], b.ids.shape[-1])
+        a, b = a.widen(width), b.widen(width)
+        return Sparse(a.ids.where(condition[..., None], b.ids), a.probs.where(condition[..., None], b.probs))
+    if isinstance(a, Dense) and isinstance(b, Dense):
+        return Dense(a.probs.where(condition[..., None], b.probs))
+    raise TypeError(f"laws of different forms cannot be joined: {type(a).__name__}, {type(b).__name__}")
+
+
+def certain(ids: Tensor, like: Law) -> Law:
+    """[...]; all mass on one id a place, in the form and precision of another law; none on negative ids. ids: [...]."""
+    if isinstance(like, Point):
+        return Point(ids)
+    if isinstance(like, Sparse):
+        return Sparse(ids[..., None], like.probs.new_ones(*ids.shape, 1))
+    probs = like.probs.new_zeros(*ids.shape, like.probs.shape[-1])
+    return Dense(probs.scatter_(-1, ids.clamp(min=0)[..., None], (ids >= 0).to(probs.dtype)[..., None]))
+
+
 def _merge(laws: Sequence[Law], dim: int, join: Callable[[list[Tensor], int], Tensor]) -> Law:
     if all(isinstance(law, Point) for law in laws):
         return Point(join([law.ids for law in laws if isinstance(law, Point)], dim))
