@@ -17,7 +17,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"core"}),
     frozenset({"couplings", "sampling", "conditioning", "hf"}),
     frozenset({"targets", "drafters"}),
-    frozenset({"answer", "bridge", "trace", "loading", "identity"}),
+    frozenset({"answer", "bridge", "trace", "loading", "identity", "painting"}),
     frozenset({"bench", "diagnose", "train", "search", "export", "serve"}),
     frozenset({"cli"}),
 )
