@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -109,9 +109,21 @@ class Row:
             self.rounds.append(Round(proposed, len(tokens) - 1, kept))
         return kept, self.text.show(final=self.finished)
 
+    @property
+    def reason(self) -> Literal["stop", "length"]:
+        """Why it ended: an end id or a stop string, or the budget."""
+        return "stop" if self.text.stopped or self.tokens[-1] in self.ends else "length"
+
     def answer(self, phases_ms: Mapping[Phase, float]) -> Answer:
         record = Trace(len(self.prompt.ids), self.seed, tuple(self.tokens), tuple(self.rounds))
         return Answer(self.text.shown, record, tuple(self.accepted), phases_ms)
+
+
+def guessed(target: TextTarget, row: Row, piece: Piece, shown: int) -> tuple[str, str]:
+    """The piece's text in two: what its accepted guesses spell, and what the target added. shown: characters before."""
+    own = sum(not accepted for accepted in piece.accepted)
+    cut = max(0, min(len(piece.text), len(target.decode(row.tokens[: len(row.tokens) - own])) - shown))
+    return piece.text[:cut], piece.text[cut:]
 
 
 def follow(target: TextTarget, drafter: Drafter, rows: Sequence[Row], rule: Rule, clock: Stopwatch) -> Iterator[Piece]:

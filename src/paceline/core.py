@@ -102,9 +102,9 @@ class Verdict:
         width, length = draft.tokens.shape[1] + 1, max(self.path.shape[1], other.path.shape[1])
         node, near, far = torch.arange(width, device=self.path.device), self.drawn.shape[1], other.drawn.shape[1]
         mine, theirs = node.clamp(max=near - 1), node.clamp(max=far - 1)
-        features = None
-        if self.features is not None and other.features is not None:
-            features = torch.cat([_padded(each.features, length, 0) for each in (self, other)])  # type: ignore[arg-type]
+        features, more = self.features, other.features
+        if features is not None and more is not None:
+            features = torch.cat([_padded(features, length, 0), _padded(more, length, 0)])
         return Verdict(
             draft,
             torch.cat([_padded(self.path, length), _padded(other.path, length)]),
@@ -131,7 +131,7 @@ def _join_drafts(mine: Draft, theirs: Draft) -> Draft:
 
 
 def _join_laws(mine: Draft, theirs: Draft, width: int) -> Law | None:
-    """[B, width]; the q of both, None where one of them was chosen: what drew guesses that are settled proves nothing."""
+    """[B, width]; the q of both; None where the guesses of one were chosen."""
     known = next((draft.q for draft in (mine, theirs) if draft.q is not None), None)
     if known is None or any(draft.q is None and draft.tokens.shape[1] for draft in (mine, theirs)):
         return None

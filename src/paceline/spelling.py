@@ -20,6 +20,11 @@ class Text:
         self._text = ""
         self._stopped = False
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was completed."""
+        return self._stopped
+
     def push(self, tokens: Sequence[int]) -> bool:
         """Append tokens; whether a stop string is complete. The text ends before the earliest one."""
         self._tokens += tokens

@@ -82,7 +82,7 @@ def test_rows_that_leave_do_not_change_those_that_stay(name: str, coupling: str)
 
 
 def joined(drafter: Any, coupling: Any, seed: torch.Tensor, n: int, kind: Any = Decoding) -> dict[int, list[int]]:
-    """Tokens of three rows: the third joins the first in round 2, the second in round 4, the first leaves in round 6."""
+    """Tokens of three rows: the last joins the first in round 2, the other in round 4; the first leaves in round 6."""
     rule, text, rows = Rule(FREE.law, coupling), dict[int, list[int]]({0: [], 1: [], 2: []}), [0]
 
     def start(row: int) -> Any:

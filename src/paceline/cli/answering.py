@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from paceline.answer import Answer, Piece, Row, follow, rule_of
+from paceline.answer import Answer, Piece, Row, follow, guessed, rule_of
 from paceline.clock import Phase, Stopwatch
 from paceline.core import Drafter
 from paceline.drafters import method
@@ -61,19 +61,12 @@ def answer(question: Question, show: Callable[[Piece, str, str], None] | None = 
         shown = 0
         for piece in follow(target, question.drafter, [row], rule_of(question.sampling, question.coupling), clock):
             if show is not None:
-                show(piece, *_split(target, row, piece, shown))
+                show(piece, *guessed(target, row, piece, shown))
             shown += len(piece.text)
     phases: dict[Phase, float] = {phase: 1000 * spent for phase, spent in clock.seconds.items()}
     seconds = sum(clock.seconds.values())
     decode = seconds - sum(clock.seconds.get(phase, 0.0) for phase in BEFORE)
     return Timed(row.answer(phases), prompt, seconds, decode)
-
-
-def _split(target: Any, row: Row, piece: Piece, shown: int) -> tuple[str, str]:
-    """The piece's text in two: what its accepted guesses spell, and what the target added. shown: characters before."""
-    own = sum(not guessed for guessed in piece.accepted)
-    cut = max(0, min(len(piece.text), len(target.decode(row.tokens[: len(row.tokens) - own])) - shown))
-    return piece.text[:cut], piece.text[cut:]
 
 
 def compare(question: Question, ours: Timed) -> Against:
