@@ -32,11 +32,11 @@ def load_picture(source: object) -> Image.Image:
     text = os.fspath(source)
     scheme = urlsplit(text).scheme.lower() if isinstance(source, str) else ""
     if scheme == "data":
-        return _decode(_inline(text), "the data: URL")
+        return decode_picture(inline(text), "the data: URL")
     if scheme in ("http", "https"):
-        return _decode(_fetch(text), text)
+        return decode_picture(_fetch(text), text)
     path = Path(unquote_to_bytes(urlsplit(text).path).decode()) if scheme == "file" else Path(text)
-    return _decode(_read(path), str(path))
+    return decode_picture(_read(path), str(path))
 
 
 def _read(path: Path) -> bytes:
@@ -53,7 +53,8 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"picture {path} cannot be read: {error.strerror or error}") from None
 
 
-def _inline(text: str) -> bytes:
+def inline(text: str) -> bytes:
+    """The bytes in a data: URL. Raises UsageError for one that is broken or too long."""
     head, comma, body = text.partition(",")
     if not comma:
         raise UsageError("the data: URL has no comma between its type and its bytes")
@@ -79,16 +80,19 @@ def _fetch(url: str) -> bytes:
     return data
 
 
-def _decode(data: bytes, name: str) -> Image.Image:
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{name} has {len(data):,} bytes; the limit is {MAX_BYTES:,}")
+def decode_picture(
+    data: bytes, name: str, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS
+) -> Image.Image:
+    """An RGB picture from the bytes of a file; `name` is what errors call it. Raises UsageError as `load_picture`."""
+    if len(data) > max_bytes:
+        raise UsageError(f"{name} has {len(data):,} bytes; the limit is {max_bytes:,}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is lower, and exact
             with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
-                return _bounded(picture, name).convert("RGB")
+                return _bounded(picture, name, max_pixels).convert("RGB")
     except Image.DecompressionBombError:
-        raise UsageError(f"{name} has far more pixels than the limit of {MAX_PIXELS:,}") from None
+        raise UsageError(f"{name} has far more pixels than the limit of {max_pixels:,}") from None
     except UnidentifiedImageError:
         raise UsageError(f"{name} is not a picture of a known format") from None
     except (OSError, ValueError, SyntaxError, EOFError, IndexError) as error:
@@ -97,10 +101,10 @@ def _decode(data: bytes, name: str) -> Image.Image:
         raise UsageError(f"{name} is a broken picture: {error}") from None
 
 
-def _bounded(picture: Image.Image, name: str) -> Image.Image:
+def _bounded(picture: Image.Image, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
     width, height = picture.size
-    if width * height > MAX_PIXELS:
-        raise UsageError(f"{name} has {width} x {height} pixels; the limit is {MAX_PIXELS:,} pixels")
+    if width * height > max_pixels:
+        raise UsageError(f"{name} has {width} x {height} pixels; the limit is {max_pixels:,} pixels")
     if not width or not height:
         raise UsageError(f"{name} is empty: {width} x {height} pixels")
     return picture
