@@ -15,6 +15,8 @@ from paceline.tasks.material import STYLES, Sprite, concepts
 Part = Literal["train", "seen", "unseen"]
 SIDE = 64  # pixels
 STEP = 4  # pixels; things stand on the grid of patches
+LARGE, SMALL = (48, 56), 28  # pixels of a thing; few sizes, so that each is seen often enough to be learnt
+MIRRORED = 0.15  # share of things drawn the other way round
 PLACES = {  # word -> (column, row) of three
     "at the top left": (0, 0), "at the top": (1, 0), "at the top right": (2, 0), "on the left": (0, 1),
     "in the middle": (1, 1), "on the right": (2, 1), "at the bottom left": (0, 2), "at the bottom": (1, 2),
@@ -97,8 +99,8 @@ def _draw(rng: random.Random) -> _Spec:
 def _single(rng: random.Random, style: Literal["noto", "fluent"], large: bool) -> _Spec:
     sprite = Sprite(rng.choice(concepts()), style)
     tint, word = coloured(rng, sprite)
-    side = rng.choice((48, 52, 56, 60) if large else (28, 32, 36))
-    size = ("big " if side > 52 else "small " if not large else "") if rng.random() < 0.4 else ""
+    side = rng.choice(LARGE) if large else SMALL
+    size = ("big " if side == max(LARGE) else "small " if not large else "") if rng.random() < 0.4 else ""
     place = ""
     if large:
         x, y = _anywhere(rng, side), _anywhere(rng, side)
@@ -106,7 +108,7 @@ def _single(rng: random.Random, style: Literal["noto", "fluent"], large: bool) -
         place, (column, row) = rng.choice(sorted(PLACES.items()))
         x, y = (round((SIDE - side) * cell / 2 / STEP) * STEP for cell in (column, row))
     words = f"{article(size + word + sprite.concept.name)}{' ' + place if place else ''}"
-    thing = Placed(sprite, side, x, y, tint, rng.random() < 0.3)
+    thing = Placed(sprite, side, x, y, tint, rng.random() < MIRRORED)
     return _Spec(words, (thing,), held(sprite, tint))
 
 
@@ -115,10 +117,9 @@ def _pair(rng: random.Random, style: Literal["noto", "fluent"]) -> _Spec:
     (tint_a, word_a), (tint_b, word_b) = coloured(rng, first), coloured(rng, second)
     upright = rng.random() < 0.4
     link = rng.choice((" and ", " above " if upright else " left of "))
-    sides = [rng.choice((28, 32)) for _ in range(2)]
     a, b = [
-        Placed(sprite, side, *_half(rng, side, number, upright), tint, rng.random() < 0.3)
-        for number, (sprite, side, tint) in enumerate(zip((first, second), sides, (tint_a, tint_b), strict=True))
+        Placed(sprite, SMALL, *_half(rng, SMALL, number, upright), tint, rng.random() < MIRRORED)
+        for number, (sprite, tint) in enumerate(((first, tint_a), (second, tint_b)))
     ]
     words = f"{article(word_a + first.concept.name)}{link}{article(word_b + second.concept.name)}"
     together = "|".join(sorted((first.concept.name, second.concept.name)))
@@ -130,10 +131,9 @@ def _several(rng: random.Random, style: Literal["noto", "fluent"]) -> _Spec:
     sprite = Sprite(rng.choice(concepts()), style)
     tint, word = coloured(rng, sprite)
     number = rng.choice(sorted(NUMBERS))
-    side = 28
     corners = rng.sample([(x, y) for x in (0, 32) for y in (0, 32)], number)
     things = tuple(
-        Placed(sprite, side, x + STEP * rng.randint(0, 1), y + STEP * rng.randint(0, 1), tint) for x, y in corners
+        Placed(sprite, SMALL, x + STEP * rng.randint(0, 1), y + STEP * rng.randint(0, 1), tint) for x, y in corners
     )
     return _Spec(f"{NUMBERS[number]} {word}{sprite.concept.plural}", things, held(sprite, tint))
 
