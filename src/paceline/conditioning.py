@@ -49,7 +49,9 @@ class Rows:
             valid & self.valid.gather(1, index),
             self.image.gather(1, index),
             self.features.gather(1, wide.expand(-1, -1, self.features.shape[2])),
-            None if self.embeddings is None else self.embeddings.gather(1, wide.expand(-1, -1, self.embeddings.shape[2])),
+            None
+            if self.embeddings is None
+            else self.embeddings.gather(1, wide.expand(-1, -1, self.embeddings.shape[2])),
             None if self.scores is None else self.scores.gather(1, index),
             old,
         )
@@ -59,7 +61,7 @@ class Rows:
         wanted = wanted & self.valid
         count = wanted.sum(1)
         width = int(count.max())
-        order = wanted.to(torch.int8).argsort(1, descending=True, stable=True)[:, :width]
+        order = wanted.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :width]
         return self.take(order, torch.arange(width, device=order.device) < count[:, None])
 
 
@@ -91,9 +93,7 @@ def of_verdict(verdict: Verdict, paired: bool, root: Tensor) -> Rows:
     ids = verdict.tokens if paired else torch.cat([root[:, None], verdict.tokens[:, :-1]], 1)
     column = torch.arange(width, device=ids.device)
     valid = column < verdict.length[:, None]
-    return Rows(
-        ids.clamp(min=0), first[:, None] + column, valid, torch.zeros_like(valid), verdict.features[:, :width]
-    )
+    return Rows(ids.clamp(min=0), first[:, None] + column, valid, torch.zeros_like(valid), verdict.features[:, :width])
 
 
 class Conditioning(Protocol):
@@ -216,7 +216,7 @@ class Prune:
 
     def edit(self, rows: Rows) -> Rows:
         worth = self._worth(rows).double().masked_fill(~rows.image, -torch.inf)
-        rank = worth.argsort(1, descending=True, stable=True).argsort(1)
+        rank = worth.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
         count = (rows.image.sum(1) * self.keep + 1e-9).long()
         return rows.only(~rows.image | (rank < count[:, None]))
 

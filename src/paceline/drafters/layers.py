@@ -66,7 +66,9 @@ class Attention(nn.Module):
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.heads != self.groups)
         return self.o(out.transpose(1, 2).flatten(2))
 
-    def unroll(self, q: Tensor, past: tuple[Tensor, Tensor], own: Sequence[tuple[Tensor, Tensor]], see: Tensor) -> Tensor:
+    def unroll(
+        self, q: Tensor, past: tuple[Tensor, Tensor], own: Sequence[tuple[Tensor, Tensor]], see: Tensor
+    ) -> Tensor:
         """[B, n, width]; step j of a training-time test: the true rows of the past, and each row's own j later steps.
 
         q: [B, heads, n, size]; past: keys and values of all true rows, R slots; own: of steps 1 … j at the same n
@@ -107,7 +109,9 @@ class Block(nn.Module):
         self.before, self.attention = nn.RMSNorm(width, eps=1e-6), Attention(width, heads, groups, norm=norm)
         self.after, self.feed = nn.RMSNorm(width, eps=1e-6), SwiGLU(width, inner)
 
-    def forward(self, x: Tensor, at: Angles, mask: Tensor | None, memory: Memory | None = None, layer: int = 0) -> Tensor:
+    def forward(
+        self, x: Tensor, at: Angles, mask: Tensor | None, memory: Memory | None = None, layer: int = 0
+    ) -> Tensor:
         """[B, n, width]. mask: see `Attention.attend`; memory: laid out for these n rows."""
         shown = self.before(x)
         k, v = self.attention.keys(shown, at)
