@@ -14,6 +14,7 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "ngram": "paceline.drafters.free.ngram:NGram",
     "jacobi": "paceline.drafters.free.jacobi:Jacobi",
     "lm": "paceline.drafters.ar.lm:SmallLM",
+    "eagle": "paceline.drafters.ar.eagle:Eagle",
 })  # fmt: skip
 
 
