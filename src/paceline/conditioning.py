@@ -66,9 +66,7 @@ class Rows:
 
 
 def of_prompt(context: Context, paired: bool) -> Rows:
-    """All rows of the prompts but the one that round 0 brings: S - 1 of S. Raises ValueError without features."""
-    if context.features is None:
-        raise ValueError("a conditioner edits features, and the context holds none")
+    """All rows of the prompts but the one that round 0 brings: S - 1 of S. Features nobody asked for are 0 wide."""
     own = slice(1, None) if paired else slice(0, -1)
     place = torch.arange(context.ids.shape[1], device=context.ids.device).expand_as(context.ids)
     return Rows(
@@ -76,7 +74,7 @@ def of_prompt(context: Context, paired: bool) -> Rows:
         place[:, own],
         context.valid[:, 1:],
         context.image[:, own] & context.valid[:, 1:],
-        context.features[:, :-1],
+        _wide(context.features, context.ids)[:, :-1],
         None if context.embeddings is None else context.embeddings[:, own],
         None if context.scores is None else context.scores[:, own],
     )
@@ -87,13 +85,22 @@ def of_verdict(verdict: Verdict, paired: bool, root: Tensor) -> Rows:
 
     Paired: each emitted token beside the features of the one before. Plain: each token that the target has read.
     """
-    assert verdict.features is not None
     width = verdict.tokens.shape[1]
     first = verdict.dice.position - verdict.length - (0 if paired else 1)
     ids = verdict.tokens if paired else torch.cat([root[:, None], verdict.tokens[:, :-1]], 1)
     column = torch.arange(width, device=ids.device)
     valid = column < verdict.length[:, None]
-    return Rows(ids.clamp(min=0), first[:, None] + column, valid, torch.zeros_like(valid), verdict.features[:, :width])
+    return Rows(
+        ids.clamp(min=0),
+        first[:, None] + column,
+        valid,
+        torch.zeros_like(valid),
+        _wide(verdict.features, ids)[:, :width],
+    )
+
+
+def _wide(features: Tensor | None, ids: Tensor) -> Tensor:
+    return torch.zeros(*ids.shape, 0, device=ids.device) if features is None else features
 
 
 class Conditioning(Protocol):
