@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from paceline import trace
-from paceline.clock import Clock, silent
-from paceline.core import Drafter, Prompt, Rule, Target, Verdict, decode
+from paceline.clock import Clock, Phase, Stopwatch, silent
+from paceline.core import Coupling, Drafter, Prompt, Rule, Target, Verdict, decode
+from paceline.law import Law
+from paceline.layout import Layout
+from paceline.sampling import Sampling
 from paceline.trace import Round, Trace
+
+
+class VisualTarget(Target, Protocol):
+    """A target that turns a caption into a grid of codes, and codes into frames."""
+
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def device(self) -> torch.device: ...
+    def encode_caption(self, caption: str) -> Prompt: ...
+    def guided(self, scale: float) -> Self:
+        """The target under classifier-free guidance of this scale; 1 is none."""
+        ...
+
+    def rule_law(self, sampling: Sampling) -> Callable[[Tensor], Law]:
+        """Logits to laws: the row grammar, then `sampling`."""
+        ...
+
+    def frames(self, tokens: Sequence[int]) -> list[Any]:
+        """PIL pictures of a row's generated tokens, one a frame; -1: not yet drawn."""
+        ...
 
 
 @dataclass(slots=True)
@@ -101,3 +126,64 @@ def _outcomes(verdict: Verdict) -> list[list[int]]:
     drawn: Tensor = verdict.drawn
     guesses = (verdict.draft.tokens >= 0).sum(1).tolist()
     return [row[: count + 1] for row, count in zip(drawn.tolist(), guesses, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Commission:
+    """What is to be drawn, and from which laws. Row i is drawn with seed + i."""
+
+    target: VisualTarget
+    captions: tuple[str, ...]
+    sampling: Sampling
+    guidance: float = 1.0
+
+    @property
+    def seeds(self) -> list[int]:
+        return [self.sampling.seed + i for i in range(len(self.captions))]
+
+
+@dataclass(frozen=True, slots=True)
+class Painting:
+    """Finished rows, and what they took. The viewer's own time is in none of the phases."""
+
+    canvases: tuple[Canvas, ...]
+    phases: Mapping[Phase, float]  # seconds
+
+    @property
+    def nfe(self) -> float:
+        """Target forwards a row, prefill included."""
+        return sum(canvas.nfe for canvas in self.canvases) / len(self.canvases)
+
+    @property
+    def nfe_ratio(self) -> float:
+        """Forwards of plain decoding, one a token, over ours."""
+        return self.canvases[0].size / self.nfe
+
+    @property
+    def tau(self) -> float:
+        return trace.tau([r for canvas in self.canvases for r in canvas.rounds])
+
+    @property
+    def wall(self) -> float:
+        """Seconds from caption to the last code."""
+        return sum(self.phases.values())
+
+
+def paint(
+    commission: Commission, drafter: Drafter, coupling: Coupling, watch: Callable[[Stroke], None] | None = None
+) -> Painting:
+    """Draw all rows side by side; `watch` sees every stroke. Raises UsageError for what the target cannot draw."""
+    target = commission.target.guided(commission.guidance)
+    clock = Stopwatch(target.device.type)
+    with torch.inference_mode():
+        with clock("preprocess"):
+            prompts = [target.encode_caption(caption) for caption in commission.captions]
+        rule = Rule(target.rule_law(commission.sampling), coupling)
+        done: tuple[Canvas, ...] = ()
+        for stroke in strokes(
+            target, drafter, rule, prompts, commission.seeds, target.layout.size, device=target.device, clock=clock
+        ):
+            done = stroke.canvases
+            if watch is not None:
+                watch(stroke)
+    return Painting(done, dict(clock.seconds))

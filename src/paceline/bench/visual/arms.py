@@ -1,0 +1,127 @@
+"""Who draws in the visual benchmark: methods by window, the biased reference, and a drafter that copies frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from paceline.bench import stale
+from paceline.clock import Clock, silent
+from paceline.core import Context, Coupling, Draft, Drafter, Needs, Rule, TargetSession, Verdict
+from paceline.couplings import Maximal
+from paceline.drafters.free.jacobi import METHODS, PLAIN, pair
+from paceline.errors import UsageError, unknown
+from paceline.layout import Layout
+
+Kind = Literal["exact", "biased", "lossy"]  # biased: meant to be exact, and is not
+COPY = "copy-frame"  # the floor of a clip: the frame before, guessed as it is
+WINDOWS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A method with its window and start; `build` makes it for a layout."""
+
+    method: str
+    window: int  # 1 for plain decoding
+    start: str
+    kind: Kind
+    build: Callable[[Layout], tuple[Drafter, Coupling]]
+
+    @property
+    def name(self) -> str:
+        return self.method if self.method == PLAIN else f"{self.method} L={self.window} {self.start}"
+
+
+def plain() -> Arm:
+    """One token a forward, by the Gumbel race."""
+    return Arm(PLAIN, 1, "–", "exact", lambda layout: pair(PLAIN))
+
+
+def default_start(layout: Layout) -> str:
+    """What new places are guessed from unless one says otherwise."""
+    return "previous-frame-law" if layout.frames > 1 else "left"
+
+
+def arms(methods: Sequence[str], windows: Sequence[int], starts: Sequence[str], layout: Layout) -> list[Arm]:
+    """Plain decoding, then each method at each window from each start. "all": every method, and the references.
+
+    Raises UsageError for a name that is unknown.
+    """
+    offered = [*METHODS, stale.NAME.split()[0], *([COPY] if layout.frames > 1 else [])]
+    for name in methods:
+        if name not in (*offered, PLAIN, "all"):
+            raise unknown("method", name, [*offered, PLAIN, "all"])
+    wanted = offered if "all" in methods else [name for name in dict.fromkeys(methods) if name != PLAIN]
+    found = [plain()]
+    for window in windows:
+        for method in wanted:
+            own = ["previous-frame"] if method == COPY else list(starts) or [default_start(layout)]
+            found += [_arm(method, window, start) for start in own]
+    for arm in found:
+        arm.build(layout)  # a bad window or start is told now
+    return found
+
+
+def _arm(method: str, window: int, start: str) -> Arm:
+    if method == COPY:
+        return Arm(COPY, window, start, "exact", lambda layout: (CopyFrame(window, layout), Maximal()))
+    if method == stale.NAME.split()[0]:
+        build = lambda layout: (stale.Stale(window=window, start=start, layout=layout), Maximal())  # noqa: E731
+        return Arm(stale.NAME, window, start, "biased", build)
+    return Arm(method, window, start, "exact", lambda layout: pair(method, window=window, start=start, layout=layout))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFrame:
+    """Guesses the codes of the frame before at the same places, chosen, not drawn; nothing is ever improved."""
+
+    window: int  # L: inputs of one forward
+    layout: Layout
+
+    level: ClassVar[int] = 0
+    needs: ClassVar[Needs] = Needs()
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise UsageError(f"window is {self.window}; it must be 1 or more")
+
+    def open(self, session: TargetSession, context: Context, rule: Rule, *, clock: Clock = silent) -> CopySession:
+        return CopySession(self, len(context.prompts))
+
+
+class CopySession:
+    """The settled tokens of each row."""
+
+    def __init__(self, how: CopyFrame, rows: int) -> None:
+        self.how, self.text = how, [list[int]() for _ in range(rows)]
+
+    def propose(self, verdict: Verdict) -> Draft:
+        """[B, N]; -1 past what the frame before can tell, and past the layout's end."""
+        for text, row, length in zip(self.text, verdict.tokens.tolist(), verdict.length.tolist(), strict=True):
+            text += row[:length]
+        guesses = [self._row(text) for text in self.text]
+        width = max(map(len, guesses))
+        padded = [row + [-1] * (width - len(row)) for row in guesses]
+        return Draft.chain(torch.tensor(padded, dtype=torch.long, device=verdict.root.device).view(len(padded), width))
+
+    def _row(self, text: list[int]) -> list[int]:
+        """Guesses behind the last settled token, which the verifier draws itself."""
+        layout, done = self.how.layout, len(text)
+        found: list[int] = []
+        for offset in range(done, min(done + self.how.window - 1, layout.size - 1)):
+            forced, source = layout.forced[offset], layout.before[offset]
+            if forced < 0 and not 0 <= source < done:
+                break
+            found.append(forced if forced >= 0 else text[source])
+        return found
+
+    def keep(self, rows: Tensor) -> None:
+        self.text = [self.text[i] for i in rows.tolist()]
+
+    def join(self, other: CopySession) -> None:
+        self.text += other.text
