@@ -13,10 +13,11 @@ from paceline.cli.bench import bench
 from paceline.cli.demo import demo
 from paceline.cli.generate import generate
 from paceline.cli.models import models
+from paceline.cli.serve import serve
 from paceline.cli.train import train
 from paceline.errors import UsageError
 
-VERBS = (demo, generate, bench, models, train)
+VERBS = (demo, generate, bench, serve, models, train)
 
 
 def run(arguments: Sequence[str] | None) -> int:
