@@ -15,6 +15,8 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "jacobi": "paceline.drafters.free.jacobi:Jacobi",
     "lm": "paceline.drafters.ar.lm:SmallLM",
     "eagle": "paceline.drafters.ar.eagle:Eagle",
+    "dflash": "paceline.drafters.block.dflash:DFlash",
+    "dspark": "paceline.drafters.block.dspark:DSpark",
 })  # fmt: skip
 
 
