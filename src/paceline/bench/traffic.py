@@ -46,7 +46,7 @@ def message(prompt: str, pictures: Sequence[object]) -> tuple[dict[str, Any], ..
 def tasks_of(suite: str, wanted: Sequence[str]) -> list[str]:
     """The tasks of a suite; "all" means each. Raises UsageError for an unknown suite or task."""
     if suite not in SUITES:
-        raise unknown("suite", suite, SUITES)
+        raise unknown("suite", suite, (*SUITES, "visual"))
     offered = list(FAMILIES) if suite == "m6" else list(_texts())
     for task in wanted:
         if task != "all" and task not in offered:

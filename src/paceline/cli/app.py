@@ -12,12 +12,14 @@ from paceline import __version__
 from paceline.cli.bench import bench
 from paceline.cli.demo import demo
 from paceline.cli.generate import generate
+from paceline.cli.imagine import imagine
+from paceline.cli.methods import methods
 from paceline.cli.models import models
 from paceline.cli.serve import serve
 from paceline.cli.train import train
 from paceline.errors import UsageError
 
-VERBS = (demo, generate, bench, serve, models, train)
+VERBS = (demo, generate, imagine, bench, serve, models, methods, train)
 
 
 def run(arguments: Sequence[str] | None) -> int:

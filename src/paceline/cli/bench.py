@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from paceline.cli import FAULT, options, output
+from paceline.cli.bench_visual import Order, bench_visual
 from paceline.cli.opening import known_coupling, open_target, sampling_of
 from paceline.errors import UsageError
 
-TRAFFIC = "Traffic"
+TRAFFIC, VISUAL = "Traffic", "Pictures and clips"
 
 
 def bench(
@@ -23,7 +24,7 @@ def bench(
     dtype: options.DType = None,
     threads: options.Threads = None,
     longest_edge: options.LongestEdge = None,
-    suite: Annotated[str, typer.Option(help="m6 or text.", rich_help_panel=TRAFFIC)] = "m6",
+    suite: Annotated[str, typer.Option(help="m6, text or visual.", rich_help_panel=TRAFFIC)] = "m6",
     tasks: Annotated[str, typer.Option(help="a,b,… of the suite, or all.", rich_help_panel=TRAFFIC)] = "all",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Prompts a task; default 8, or all of --prompts.", rich_help_panel=TRAFFIC)
@@ -36,8 +37,11 @@ def bench(
         Path | None, typer.Option(help="Directory of the pictures of --prompts.", rich_help_panel=TRAFFIC)
     ] = None,
     temperature: Annotated[
-        str, typer.Option("--temperature", "--temperatures", help="a,b,…", rich_help_panel=options.DRAW)
-    ] = "0,1",
+        str | None,
+        typer.Option(
+            "--temperature", "--temperatures", help="a,b,…; default: 0,1 (visual: 0.7,1).", rich_help_panel=options.DRAW
+        ),
+    ] = None,
     top_k: options.TopK = 0,
     top_p: options.TopP = 1.0,
     min_p: options.MinP = 0.0,
@@ -45,6 +49,12 @@ def bench(
     max_new_tokens: options.MaxNewTokens = 512,
     coupling: options.Coupling = "gumbel",
     repeats: Annotated[int, typer.Option(min=1, help="Answers timed a prompt; the median one counts.")] = 1,
+    windows: Annotated[str, typer.Option(help="Suite visual: a,b,…", rich_help_panel=VISUAL)] = "8,16,32,64",
+    starts: Annotated[str, typer.Option(help="Suite visual: a,b,…; default: by layout.", rich_help_panel=VISUAL)] = "",
+    guidance: Annotated[
+        float | None, typer.Option(help="Suite visual; default: the checkpoint's own.", rich_help_panel=VISUAL)
+    ] = None,
+    plots: Annotated[Path | None, typer.Option(help="Suite visual: a directory.", rich_help_panel=VISUAL)] = None,
     hf: Annotated[bool, typer.Option("--hf/--no-hf", help="Also time Hugging Face generate.")] = True,
     config: options.Config = None,
     out: options.Output = None,
@@ -52,9 +62,18 @@ def bench(
     quiet: options.Quiet = False,
 ) -> None:
     """Measure drafters. Exit code 1: a drafter, or plain decoding, wrote another text than it must."""
+    if suite == "visual":
+        output.writable(out)
+        order = Order(
+            target, options.listed(drafters), options.listed(tasks), windows, options.listed(starts), limit or 8,
+            prompts, _temperatures(temperature or "0.7,1"), guidance, top_k, top_p, min_p, seed, device, dtype, threads,
+            plots, out, json, quiet,
+        )  # fmt: skip
+        bench_visual(order)
+        return
     settings = [
         sampling_of(temperature=t, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed, max_new_tokens=max_new_tokens)
-        for t in _temperatures(temperature)
+        for t in _temperatures(temperature or "0,1")
     ]
     known_coupling(coupling)
     output.writable(out)

@@ -10,8 +10,11 @@ from typing import Any
 
 from PIL import Image
 
+from paceline.bench.visual.arms import default_start
+from paceline.bench.visual.measure import compare as compare_tokens
 from paceline.clock import DECODE
 from paceline.core import Coupling, Drafter
+from paceline.couplings import Gumbel
 from paceline.drafters.free.jacobi import METHODS, PLAIN, pair
 from paceline.errors import UsageError
 from paceline.layout import Layout
@@ -33,7 +36,7 @@ class How:
 
     def named_start(self, layout: Layout) -> str:
         """What new places are guessed from."""
-        return self.start or ("previous-frame-law" if layout.frames > 1 else "left")
+        return self.start or default_start(layout)
 
     def build(self, work: Commission) -> tuple[Drafter, Coupling]:
         """Raises UsageError for an unknown method or start, and for a window out of range."""
@@ -109,38 +112,26 @@ def compare(work: Commission, how: How, step: Callable[[str], None] = lambda nam
                 **measures(painted),
                 "wall_ratio": plain.wall / painted.wall,
                 "decode_ratio": _decode(plain) / _decode(painted),
-                **identity(work, method, painted, plain),
+                **identity(work, coupling, painted, plain),
             }
         )
         step(method)
     return found
 
 
-def identity(work: Commission, method: str, painted: Painting, plain: Painting) -> dict[str, Any]:
+def identity(work: Commission, coupling: Coupling, painted: Painting, plain: Painting) -> dict[str, Any]:
     """Whether the tokens are plain decoding's; null for methods whose law is equal, but not their noise."""
-    if method != PLAIN and METHODS[method].coupling != "gumbel":
+    if not isinstance(coupling, Gumbel):
         return {"identical": None, "ties": None, "faults": None}
-    from paceline.identity import compare as judge
-
-    target, ties, faults = work.target.guided(work.guidance), 0, 0
-    differing = [
-        (i, ours, base)
-        for i, (ours, base) in enumerate(zip(painted.canvases, plain.canvases, strict=True))
-        if ours.tokens != base.tokens
+    found = [
+        compare_tokens(work.target, caption, replace(work.sampling, seed=a.seed), work.guidance, a.tokens, b.tokens)
+        for caption, a, b in zip(work.captions, painted.canvases, plain.canvases, strict=True)
     ]
-    for i, ours, base in differing:
-        prompt = target.encode_caption(work.captions[i])
-        law: Any = _Lawful(target.rule_law(work.sampling))
-        verdict = judge(target, prompt, law, ours.seed, ours.tokens, base.tokens)  # type: ignore[arg-type]
-        ties, faults = ties + verdict.ties, faults + verdict.faults
-    return {"identical": not differing, "ties": ties, "faults": faults}
-
-
-@dataclass(frozen=True, slots=True)
-class _Lawful:
-    """What `identity.compare` reads of a sampling."""
-
-    law: Any
+    return {
+        "identical": all(told.identical for told in found),
+        "ties": sum(told.ties for told in found),
+        "faults": sum(told.faults for told in found),
+    }
 
 
 def place(out: Path | None, prompt: str, layout: Layout, batch: int) -> list[Path]:

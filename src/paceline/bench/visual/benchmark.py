@@ -37,9 +37,9 @@ class VisualPlan:
         """Guidance of a task."""
         return self.targets[task].defaults["guidance"] if self.guidance is None else self.guidance
 
-    def drawings(self, captions: int, temperatures: int) -> int:
-        """How often `step` will be called."""
-        return temperatures * captions * sum(len(self.arms(task)) for task in self.targets)
+    def drawings(self, captions: int, temperatures: int, task: str) -> int:
+        """How often `step` will be called for a task."""
+        return temperatures * captions * len(self.arms(task))
 
 
 def task_names(wanted: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from paceline.bench.visual.arms import Arm
 from paceline.bench.visual.measure import Cell, Drawn, measures
 from paceline.bench.visual.mechanism import Slots
 from paceline.clock import Phase
-from paceline.drafters.free.jacobi import METHODS, PLAIN
+from paceline.drafters.free.jacobi import PLAIN
 from paceline.painting import VisualTarget
 
 ALL = "all"
@@ -47,18 +47,22 @@ def row(cell: Cell, arm: Arm, part: str) -> dict[str, Any]:
     return {
         "task": cell.task, "temperature": cell.sampling.temperature, "guidance": cell.guidance, "part": part,
         "method": arm.method, "window": arm.window, "start": arm.start, "kind": arm.kind,
-        **measures(ours, plain), **added.rates(), **_identity(arm, ours, plain),
+        **measures(ours, plain), **added.rates(), **_identity(cell, arm, part),
         "n_captions": len(ours), "n_tokens": sum(len(run.tokens) for run in ours), "phases_ms": _phases_ms(ours),
     }  # fmt: skip
 
 
-def _identity(arm: Arm, ours: Sequence[Drawn], plain: Sequence[Drawn]) -> dict[str, Any]:
-    """Captions whose tokens are plain decoding's; null for methods whose noise differs though their law is equal."""
-    raced = arm.method == PLAIN or (arm.method in METHODS and METHODS[arm.method].coupling == "gumbel")
-    if not raced:
-        return {"identical": None, "differing": None}
-    differing = sum(a.tokens != b.tokens for a, b in zip(ours, plain, strict=True))
-    return {"identical": differing == 0, "differing": differing}
+def _identity(cell: Cell, arm: Arm, part: str) -> dict[str, Any]:
+    """Whether the tokens are plain decoding's; null for methods whose law is equal, but not their noise."""
+    if arm.name not in cell.likeness:
+        return {"identical": None, "ties": None, "faults": None}
+    pairs = zip(cell.captions, cell.likeness[arm.name], strict=True)
+    found = [told for caption, told in pairs if part in (ALL, caption.part)]
+    return {
+        "identical": all(told.identical for told in found),
+        "ties": sum(told.ties for told in found),
+        "faults": sum(told.faults for told in found),
+    }
 
 
 def _phases_ms(runs: Sequence[Drawn]) -> dict[Phase, float]:
@@ -99,7 +103,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 "fewer_than_biased": 1 - r["nfe"] / biased["nfe"] if biased else None,
             }
         )
-    return {"gains": found, "differing": sum(r["differing"] or 0 for r in whole)}
+    told = {key: sum(r[key] or 0 for r in whole) for key in ("ties", "faults")}
+    return {"gains": found, **told, "compared": sum(r["n_captions"] for r in whole if r["identical"] is not None)}
 
 
 def _is_biased(r: Mapping[str, Any]) -> bool:

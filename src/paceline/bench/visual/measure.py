@@ -5,15 +5,19 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline import identity
 from paceline.bench.intervals import ENOUGH, draws, interval
 from paceline.bench.visual.arms import Arm
 from paceline.bench.visual.mechanism import Observer, Slots
 from paceline.bench.visual.prompts import Caption
 from paceline.clock import DECODE, Phase
+from paceline.couplings import Gumbel
+from paceline.identity import Comparison
 from paceline.painting import Commission, VisualTarget, paint
 from paceline.sampling import Sampling
 
@@ -51,6 +55,7 @@ class Cell:
     captions: tuple[Caption, ...]
     arms: tuple[Arm, ...]  # plain decoding first
     drawn: Mapping[str, Sequence[Drawn]]  # by arm, caption by caption
+    likeness: Mapping[str, Sequence[Comparison]]  # the same with plain decoding, for arms that share its race
 
 
 def draw(target: VisualTarget, arm: Arm, caption: str, sampling: Sampling, guidance: float) -> Drawn:
@@ -83,7 +88,33 @@ def measure(
             this = replace(sampling, seed=sampling.seed + i)
             drawn[arm.name].append(draw(target, arm, caption.text, this, guidance))
             step(arm.name, task, sampling.temperature)
-    return Cell(task, sampling, guidance, tuple(captions), tuple(arms), drawn)
+    plain, raced = drawn[arms[0].name], [arm for arm in arms if isinstance(arm.build(target.layout)[1], Gumbel)]
+    likeness = {
+        arm.name: [
+            compare(target, caption.text, replace(sampling, seed=sampling.seed + i), guidance, ours.tokens, base.tokens)
+            for i, (caption, ours, base) in enumerate(zip(captions, drawn[arm.name], plain, strict=True))
+        ]
+        for arm in raced
+    }
+    return Cell(task, sampling, guidance, tuple(captions), tuple(arms), drawn, likeness)
+
+
+def compare(
+    target: Any, caption: str, sampling: Sampling, guidance: float, ours: Sequence[int], plain: Sequence[int]
+) -> Comparison:
+    """Tokens drawn by the race beside plain decoding's with the same seed: identical, a tie of the floats, a fault."""
+    if tuple(ours) == tuple(plain):
+        return Comparison(True, 0, 0)
+    guided = target.guided(guidance)
+    law: Any = _Lawful(guided.rule_law(sampling))
+    return identity.compare(guided, guided.encode_caption(caption), law, sampling.seed, ours, plain)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lawful:
+    """What `identity.compare` reads of a sampling: here with the row grammar before it."""
+
+    law: Any
 
 
 FIELDS = (

@@ -10,17 +10,16 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from paceline.bench.report import Column, number, ratio
+from paceline.bench.report import Column, identity, number, ratio
 
 Record = Mapping[str, Any]
+KINDS = {"exact": "same law", "biased": "BIASED", "lossy": "lossy"}
 PARTS = {"all": "", "seen": " (seen)", "unseen": " (unseen)"}
 
 
-def identity(record: Record) -> str:
+def likeness(record: Record) -> str:
     """Whether the tokens were plain decoding's; methods with other noise have an equal law only."""
-    if record["identical"] is None:
-        return {"exact": "same law", "biased": "BIASED", "lossy": "lossy"}[record["kind"]]
-    return "yes" if record["identical"] else f"{record['differing']} differ"
+    return identity(record) if record["identical"] is not None else KINDS[record["kind"]]
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -36,7 +35,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("var", number("accepted_variance", ".1f")),
     Column("collide", number("collisions")),
     Column("TV", number("tv")),
-    Column("plain tokens", identity),
+    Column("plain tokens", likeness),
 )
 NARROW = tuple(c for c in COLUMNS if c.head not in ("share", "coupling", "var"))
 LEGEND = (
@@ -102,13 +101,14 @@ def markdown(document: Record) -> str:
 
 def closing(document: Record) -> str:
     """How it was measured."""
-    meta = document["meta"]
+    meta, found = document["meta"], document["summary"]
     threads, hardware = meta["threads"], meta["hardware"]
     machine = hardware.get("gpu") or f"{hardware['cpu']} ({hardware['cores']} of its cores)"
     return (
         f"{', '.join(map(str, meta['targets'].values()))}, {meta['dtype']}, batch 1, {threads} thread(s) on {machine}; "
         f"commit {meta['commit']}, {meta['date'][:10]}, torch {meta['versions']['torch']}, transformers "
-        f"{meta['versions']['transformers']}. {document['summary']['differing']} pictures differ where they must not."
+        f"{meta['versions']['transformers']}. {found['compared']} results compared with plain decoding: "
+        f"{found['faults']} faults, {found['ties']} ties."
     )
 
 

@@ -1,0 +1,171 @@
+"""`paceline imagine` and `paceline bench --suite visual` on a target without weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from paceline.cli import imagining
+from paceline.identity import Comparison
+from unit.bench.visual.toy import Toy, toy
+from unit.cli.checkpoint import Shelf
+
+Run = Callable[..., Any]
+KEYS = {"tokens", "nfe", "nfe_ratio", "wall_ms", "tau", "path"}
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Toy:
+    """What every name opens, while the command runs in an empty directory."""
+    model = toy()
+    _opens(monkeypatch, model)
+    monkeypatch.chdir(tmp_path)
+    return model
+
+
+def _opens(monkeypatch: pytest.MonkeyPatch, model: Toy) -> None:
+    for verb in ("imagine", "bench_visual"):
+        monkeypatch.setattr(f"paceline.cli.{verb}.open_target", lambda name, **options: model)
+
+
+def test_a_picture_and_its_document(run: Run, target: Toy) -> None:
+    told = run("imagine", "--prompt", "Red apple, on blue!", "--window", 6, "--json")
+    assert told.code == 0
+    document = json.loads(told.out)
+    assert set(document) >= KEYS
+    assert document["path"] == "red-apple-on-blue.png"
+    assert len(document["tokens"]) == 16
+    assert document["nfe_ratio"] == pytest.approx(16 / document["nfe"])
+    assert document["nfe"] < 16
+    with Image.open(document["path"]) as picture:
+        assert picture.size == (16, 16)  # a pixel a code, four times as large
+    assert told.err == ""
+
+
+def test_exact_equals_ar_with_the_same_seed_whatever_the_window(run: Run, target: Toy) -> None:
+    def tokens(*options: object) -> list[int]:
+        return json.loads(run("imagine", "--prompt", "a b", "--json", *options).out)["tokens"]
+
+    plain = tokens("--method", "ar", "--seed", 5)
+    assert all(tokens("--method", "scd-exact", "--window", w, "--seed", 5) == plain for w in (1, 2, 7, 128))
+    assert tokens("--method", "ar", "--seed", 6) != plain
+
+
+def test_all_methods_side_by_side(run: Run, target: Toy) -> None:
+    told = run("imagine", "--prompt", "a b", "--compare", "--window", 8, "--json")
+    rows = json.loads(told.out)["compare"]
+    assert [row["method"] for row in rows] == ["ar", "sjd", "scd-maximal", "scd-gumbel", "scd-exact"]
+    assert rows[0]["nfe"] == 16
+    assert rows[0]["wall_ratio"] == 1
+    assert [row["identical"] for row in rows] == [True, None, None, None, True]
+    assert all(len(row["survival"]) == 7 for row in rows[1:])
+
+
+def test_the_comparison_says_whether_exact_is_plain(run: Run, target: Toy) -> None:
+    told = run("imagine", "--prompt", "a b", "--compare")
+    assert told.code == 0
+    assert "scd-exact identical to plain with this seed: yes" in told.err
+    assert "scd-maximal" in told.err
+
+
+def test_a_fault_is_told_and_counted(run: Run, target: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Comparison(False, 0, 1, 3, 1.0, 0.0)
+    monkeypatch.setattr(imagining, "compare_tokens", lambda *given: wrong)
+    told = run("imagine", "--prompt", "a b", "--compare")
+    assert told.code == 1
+    assert "identical to plain with this seed: no" in told.err
+
+
+def test_a_batch_is_the_single_results(run: Run, target: Toy) -> None:
+    many = json.loads(run("imagine", "--prompt", "a b", "--batch", 3, "--seed", 4, "--json", "-o", "x.png").out)
+    assert many["path"] == ["x-0.png", "x-1.png", "x-2.png"]
+    for i, path in enumerate(many["path"]):
+        one = json.loads(run("imagine", "--prompt", "a b", "--seed", 4 + i, "--json", "-o", "y.png").out)
+        assert one["tokens"] == many["tokens"][i]
+        assert Path(path).read_bytes() == Path("y.png").read_bytes()
+
+
+def test_a_clip_is_a_gif(run: Run, target: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    _opens(monkeypatch, toy(3, 3))
+    told = run("imagine", "--prompt", "a b", "--json")
+    document = json.loads(told.out)
+    assert document["path"] == "a-b.gif"
+    assert document["start"] == "previous-frame-law"
+    with Image.open("a-b.gif") as clip:
+        assert clip.n_frames == 3  # type: ignore[attr-defined]
+        assert clip.size == (12, 12)
+    assert run("imagine", "--prompt", "a b", "-o", "a.png").code == 2
+
+
+def test_every_round_is_kept(run: Run, target: Toy) -> None:
+    told = run("imagine", "--prompt", "a b", "--frames", "rounds", "--scale", 1, "--json")
+    document, kept = json.loads(told.out), sorted(Path("rounds").iterdir())
+    assert len(kept) == document["nfe"]
+    with Image.open(kept[0]) as first, Image.open(kept[-1]) as last, Image.open(document["path"]) as done:
+        assert first.getpixel((3, 3)) == (128, 128, 128)  # not yet drawn
+        assert last.tobytes() == done.convert("RGB").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--prompt", "  "), "--prompt is empty"),
+        (("--prompt", "a", "--method", "scd-exakt"), "did you mean 'scd-exact'"),
+        (("--prompt", "a", "--window", 0), "1 … 128"),
+        (("--prompt", "a", "--window", 129), "1 … 128"),
+        (("--prompt", "a", "--start", "abvoe"), "did you mean 'above'"),
+        (("--prompt", "a", "--guidance", 3), "no unconditional branch"),
+        (("--prompt", "a", "--temperature", -1), "temperature is -1"),
+        (("--prompt", "a", "-o", "a.gif"), "a picture is written as .png"),
+        (("--prompt", "a", "-o", "nowhere/a.png"), "there is no directory nowhere"),
+        (("--prompt", "a", "--batch", 0), "batch"),
+    ],
+)
+def test_bad_input_writes_nothing(run: Run, target: Toy, options: tuple[object, ...], says: str) -> None:
+    told = run("imagine", *options)
+    assert told.code == 2
+    assert says in told.err
+    assert len(told.err.strip().splitlines()) == 1
+    assert not list(Path().iterdir())
+
+
+def test_a_target_that_draws_nothing_is_named(run: Run, shelf: Shelf) -> None:
+    told = run("imagine", "--prompt", "a", "--target", shelf.lm)
+    assert told.code == 2
+    assert "draws no pictures" in told.err
+
+
+def test_the_visual_suite(run: Run, target: Toy) -> None:
+    asked = ("bench", "--suite", "visual", "--target", "toy", "--drafters", "sjd,scd-exact", "--windows", "4",
+             "--limit", 2, "--temperature", "1")  # fmt: skip
+    told = run(*asked, "--json", "-o", "r.md", "--plots", "plots")
+    assert told.code == 0
+    document = json.loads(told.out)
+    assert {(r["method"], r["window"]) for r in document["rows"]} == {("ar", 1), ("sjd", 4), ("scd-exact", 4)}
+    assert {r["part"] for r in document["rows"]} == {"all", "seen", "unseen"}
+    assert all(Path(path).is_file() for path in document["plots"])
+    assert "| scd-exact | 4 |" in Path("r.md").read_text()
+    shown = run(*asked)
+    assert "nats a token" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--windows", "8,x"), "whole numbers"),
+        (("--windows", "0"), "1 … 128"),
+        (("--drafters", "sdj"), "did you mean 'sjd'"),
+        (("--tasks", "imge"), "did you mean 'image'"),
+        (("--prompts", "missing.tsv"), "no such file"),
+        (("--suite", "visul"), "did you mean 'visual'"),
+    ],
+)
+def test_bad_input_of_the_visual_suite(run: Run, target: Toy, options: tuple[object, ...], says: str) -> None:
+    told = run("bench", "--suite", "visual", "--target", "toy", *options)
+    assert told.code == 2
+    assert says in told.err
