@@ -15,6 +15,8 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "jacobi": "paceline.drafters.free.jacobi:Jacobi",
     "lm": "paceline.drafters.ar.lm:SmallLM",
     "eagle": "paceline.drafters.ar.eagle:Eagle",
+    "medusa": "paceline.drafters.heads.medusa:Medusa",
+    "hydra": "paceline.drafters.heads.hydra:Hydra",
     "dflash": "paceline.drafters.block.dflash:DFlash",
     "dspark": "paceline.drafters.block.dspark:DSpark",
 })  # fmt: skip

@@ -27,13 +27,13 @@ class Ranks:
 
     tree: Tree  # of N nodes, for all rows
     rank: Tensor  # [N] int64; a node's place among its parent's choices
-    level: tuple[range, ...]  # node numbers at depth 1, 2, … K
+    above: tuple[Tensor, ...]  # at depth 1, 2, … K: [n] int64, each node's parent, counted within the depth before
     width: tuple[int, ...]  # most choices of one parent at depth 1, 2, … K
 
     @property
     def height(self) -> int:
         """K, the largest depth."""
-        return len(self.level)
+        return len(self.above)
 
 
 def product(widths: Sequence[int]) -> Paths:
@@ -70,6 +70,29 @@ def best(accuracy: Sequence[Sequence[float]], nodes: int) -> Paths:
     return tuple(sorted(found, key=lambda path: (len(path), path)))
 
 
+def usual(depths: int) -> list[list[float]]:
+    """Chances of choices where nobody has measured them: three in five for the first, two fifths of it for the next."""
+    return [[0.6 * 0.4**rank for rank in range(8)]] * depths
+
+
+def check(tree: Paths, nodes: int, guesses: int) -> None:
+    """Raise ValueError for options of a drafter that make no tree, or one deeper than its guesses."""
+    if nodes < 1:
+        raise ValueError(f"nodes is {nodes}; it must be 1 or more")
+    if tree and build(tree).height > guesses:
+        raise ValueError(f"the tree is {build(tree).height} deep; this drafter guesses {guesses} places")
+
+
+def chosen(tree: Paths, nodes: int, guesses: int, device: torch.device | str = "cpu") -> Ranks:
+    """The tree that the options of a drafter ask for: `tree`, or without one the best of so many nodes."""
+    return build(tree or _best_usual(nodes, guesses), device)
+
+
+@lru_cache(maxsize=64)
+def _best_usual(nodes: int, guesses: int) -> Paths:
+    return best(usual(guesses), nodes)
+
+
 @lru_cache(maxsize=64)
 def build(paths: Paths, device: torch.device | str = "cpu") -> Ranks:
     """The tree of these paths. Raises ValueError for one whose parent or elder sibling is missing, or given twice."""
@@ -81,13 +104,14 @@ def build(paths: Paths, device: torch.device | str = "cpu") -> Ranks:
         elder = (*path[:-1], path[-1] - 1)
         if path[:-1] not in number or min(path) < 0 or (path[-1] and elder not in number):
             raise ValueError(f"path {path} hangs in the air: its parent or its elder sibling is not in the tree")
-    depths = [len(path) for path in order]
-    level = tuple(range(depths.index(k), depths.index(k) + depths.count(k)) for k in range(1, depths[-1] + 1))
+    levels = [[path for path in order if len(path) == k] for k in range(1, len(order[-1]) + 1)]
+    parents = [[()], *levels]
+    above = (torch.tensor([parents[k].index(p[:-1]) for p in level], device=device) for k, level in enumerate(levels))
     return Ranks(
         tree.of(torch.tensor([[number[path[:-1]] for path in order]], device=device)),
         torch.tensor([path[-1] for path in order], device=device),
-        level,
-        tuple(1 + max(order[i][-1] for i in nodes) for nodes in level),
+        tuple(above),
+        tuple(1 + max(path[-1] for path in level) for level in levels),
     )
 
 
