@@ -46,6 +46,7 @@ def imagine(
     min_p: options.MinP = 0.0,
     seed: options.Seed = 0,
     batch: Annotated[int, typer.Option(min=1, max=64, help="Results, drawn with seed, seed + 1, …")] = 1,
+    size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT in pixels, where the target has a choice.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Draw with every method and compare.")] = False,
     frames: Annotated[
         Path | None, typer.Option(help="Directory for a picture a round, as it fills.", rich_help_panel=options.OUT)
@@ -68,7 +69,7 @@ def imagine(
     from paceline.cli import imagining
     from paceline.cli.easel import Easel
 
-    imagining.visual(model, target)
+    model = imagining.visual(model, target, size)
     own = model.defaults
     sampling = sampling_of(
         temperature=own["temperature"] if temperature is None else temperature,

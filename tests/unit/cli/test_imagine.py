@@ -124,6 +124,8 @@ def test_every_round_is_kept(run: Run, target: Toy) -> None:
         (("--prompt", "a", "-o", "a.gif"), "a picture is written as .png"),
         (("--prompt", "a", "-o", "nowhere/a.png"), "there is no directory nowhere"),
         (("--prompt", "a", "--batch", 0), "batch"),
+        (("--prompt", "a", "--size", "5x4"), "cannot draw 5 x 4"),
+        (("--prompt", "a", "--size", "big"), "give WIDTHxHEIGHT"),
     ],
 )
 def test_bad_input_writes_nothing(run: Run, target: Toy, options: tuple[object, ...], says: str) -> None:

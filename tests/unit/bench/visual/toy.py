@@ -44,6 +44,11 @@ class Toy:
             raise UsageError(f"guidance is {scale}, but this target has no unconditional branch")
         return self
 
+    def sized(self, width: int, height: int) -> Toy:
+        if (width, height) != (self.layout.width, self.layout.height):
+            raise UsageError(f"toy cannot draw {width} x {height}")
+        return self
+
     def rule_law(self, sampling: Sampling) -> Callable[[Tensor], Law]:
         return sampling.law
 
