@@ -15,20 +15,33 @@ from paceline.errors import UsageError
 
 def train(
     recipe: Annotated[Path, typer.Option("--config", "-c", help="The recipe, a TOML file.")],
-    directory: Annotated[Path, typer.Option("--output", "-o", help="Where checkpoints, logs and the model go.")],
-    data: Annotated[Path | None, typer.Option(help="Where rendered scenes are kept; default: OUTPUT/data.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Argument(help="Keys of the recipe set otherwise, such as loop.steps=100.")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where checkpoints, logs and the model go.")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Print the resolved run and stop.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Where scenes and answers are kept; default: below OUTPUT.")] = None,
     json: Json = False,
 ) -> None:
     """Train from a recipe. Interrupted at any moment, the same command goes on where it stopped."""
     if not recipe.is_file():
         raise UsageError(f"no recipe at {recipe}")
+    from paceline.train import plan as planned
+    from paceline.train import run
+
+    if plan:
+        output.emit(planned(recipe, changes or ()))
+        return
+    if directory is None:
+        raise UsageError("--output is missing: give the directory of the run, or --plan")
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"--output {directory} is a file; give a directory")
-    from paceline.train import run
     from paceline.train.loop import Diverged
 
     try:
-        result = run(recipe, directory, data)
+        result = run(recipe, directory, data, changes or ())
     except Diverged as error:
         typer.echo(f"paceline: training diverged: {error}", err=True)
         raise typer.Exit(FAULT) from error

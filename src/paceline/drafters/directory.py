@@ -110,10 +110,11 @@ def read(kind: type[Any], path: Path, target: Any, options: Mapping[str, Any]) -
     drafter = kind.create(target.shared, config, conditioning.parse(found.get("conditioner", "full")))
     _check(found, contract(drafter, target), path)
     _fill(drafter.net, path)
-    return _with(drafter, options)
+    return with_options(drafter, options)
 
 
-def _with(drafter: Any, options: Mapping[str, Any]) -> Any:
+def with_options(drafter: Any, options: Mapping[str, Any]) -> Any:
+    """The drafter with these fields of its class set otherwise. Raises UsageError for an unknown one, with the nearest."""
     fields = {f.name for f in dataclasses.fields(drafter)} - {"net", "shared", "config"}
     if strange := sorted(set(options) - fields):
         raise unknown(f"option of {type(drafter).__name__}", strange[0], fields)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from paceline.train import checkpoint, optimisers
+from paceline.train import checkpoint, optimisers, parallel
+from paceline.train.trackers import Tracker, open_tracker
 
 Batch_co = TypeVar("Batch_co", covariant=True)
 Batch = TypeVar("Batch")
@@ -24,7 +25,11 @@ Batch = TypeVar("Batch")
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig:
-    """How to train: steps, schedule (warm-up, constant, linear decay to zero over `decay_steps`), optimiser."""
+    """How to train: steps, schedule, optimiser.
+
+    The schedule is warm-up, then either constant with a linear decay to zero over the last `decay_steps`, or half a
+    cosine from the end of the warm-up to zero.
+    """
 
     steps: int
     learning_rate: float
@@ -37,12 +42,16 @@ class LoopConfig:
     checkpoint_seconds: float = 120.0
     threads: int = 0  # 0: leave torch's own choice
     rates: Mapping[str, float] = field(default_factory=dict)  # name prefix -> factor on the learning rate
+    schedule: Literal["linear", "cosine"] = "linear"
+    tracker: Tracker = "none"  # beside log.jsonl
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.warmup_steps < 0 or self.decay_steps < 0:
             raise ValueError("steps must be at least 1, warmup_steps and decay_steps at least 0")
         if not (self.learning_rate > 0 and self.clip > 0 and self.checkpoint_seconds > 0):
             raise ValueError("learning_rate, clip and checkpoint_seconds must be positive")
+        if self.schedule == "cosine" and self.decay_steps:
+            raise ValueError("a cosine schedule decays by itself: leave decay_steps out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ class Outcome:
     loss: Tensor  # []
     terms: int
     sums: Mapping[str, float] = field(default_factory=dict)  # divided by terms in the log
+    fault: str = ""  # what, beside the batch, a loss that is not finite comes from
 
 
 class Source(Protocol[Batch_co]):
@@ -77,9 +87,13 @@ class Result:
 class _Schedule:
     steps: int
     decay_steps: int
+    kind: str = "linear"
 
     def factor(self, step: int, warmup: int) -> float:
         up = min(1.0, (step + 1) / warmup) if warmup else 1.0
+        if self.kind == "cosine":
+            done = max(step - warmup, 0) / max(self.steps - warmup, 1)
+            return up * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
         down = min(1.0, (self.steps - step) / (self.decay_steps + 1)) if self.decay_steps else 1.0
         return up * max(down, 0.0)
 
@@ -88,7 +102,9 @@ class Trainer(Generic[Batch]):
     """Trains `model` on `source` under `objective`; state lives in `directory` (checkpoints, log.jsonl, control.json).
 
     `control.json` may hold {"decay_from": "now" | step, "decay_steps": n, "threads": n}; it is read before every step,
-    and a decay once begun is part of the checkpoint.
+    and a decay once begun is part of the checkpoint. The gradients of each of `parts` (default: the model as a whole)
+    are clipped on their own. `measure` is asked after every step for more to log. Under torchrun the gradients of all
+    processes are summed before they are applied, and the first process alone writes.
     """
 
     def __init__(
@@ -99,10 +115,13 @@ class Trainer(Generic[Batch]):
         config: LoopConfig,
         directory: Path,
         on_checkpoint: Callable[[int], None] | None = None,
+        parts: Sequence[nn.Module] = (),
+        measure: Callable[[int], Mapping[str, float]] | None = None,
     ) -> None:
         self.model, self.objective, self.source, self.config = model, objective, source, config
-        self.directory, self.on_checkpoint = directory, on_checkpoint
-        self.schedule = _Schedule(config.steps, config.decay_steps)
+        self.directory, self.on_checkpoint, self.measure = directory, on_checkpoint, measure
+        self.parts = list(parts) or [model]
+        self.schedule = _Schedule(config.steps, config.decay_steps, config.schedule)
         self.optimisers = optimisers.build(
             model, config.optimiser, config.learning_rate, config.betas, config.weight_decay, config.rates
         )
@@ -114,17 +133,20 @@ class Trainer(Generic[Batch]):
         self._resume()
         self.model.train()
         saved_at = time.monotonic()
-        with _stop_signals(self._request_stop), _progress(self.schedule) as show:
-            while self.step < self.schedule.steps and not self._stop:
+        tracker = open_tracker(self.config.tracker if parallel.rank() == 0 else "none", self.directory)
+        with _stop_signals(self._request_stop), _progress(self.schedule) as show, tracker as track:
+            while self.step < self.schedule.steps and not parallel.any_of(self._stop):
                 self._obey_control()
                 record = self._one_step()
+                record |= {} if self.measure is None else self.measure(self.step)
                 self._log(record)
+                track(self.step, record)
                 show(self.step, record)
                 if time.monotonic() - saved_at > self.config.checkpoint_seconds:
                     self.save()
                     saved_at = time.monotonic()
             path = self.save()
-        if self._stop:
+        if self.step < self.schedule.steps:
             raise KeyboardInterrupt(f"stopped at step {self.step}; run the same command to resume from {path}")
         return Result(path, self.step, self.loss)
 
@@ -137,6 +159,8 @@ class Trainer(Generic[Batch]):
             "decay_steps": self.schedule.decay_steps,
             "decaying": self.decaying,
         }
+        if parallel.rank():
+            return self.directory / f"step-{self.step:08d}"
         path = checkpoint.save(self.directory, self.step, self.model, self.optimisers, counters)
         if self.on_checkpoint is not None:
             self.on_checkpoint(self.step)
@@ -150,11 +174,12 @@ class Trainer(Generic[Batch]):
             outcome = self.objective(self.model, batch)
             value = outcome.loss.item()
             if not math.isfinite(value):
-                raise self._diverged(f"loss is {value} in batch {_describe(batch)}")
+                raise self._diverged(f"loss is {value} in batch {_describe(batch)}", outcome.fault)
             outcome.loss.backward()
             total, terms = total + value, terms + outcome.terms
             for key, amount in outcome.sums.items():
                 sums[key] = sums.get(key, 0.0) + amount
+        total, terms, sums = parallel.summed(self.model, total, terms, sums)
         norm = self._apply(rate, terms)
         self.step += 1
         self.loss = total / terms
@@ -177,7 +202,7 @@ class Trainer(Generic[Batch]):
     def _apply(self, rate: float, terms: int) -> float:
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         torch._foreach_mul_([p.grad for p in parameters], 1.0 / max(terms, 1))
-        norm = nn.utils.clip_grad_norm_(parameters, self.config.clip).item()
+        norm = max(nn.utils.clip_grad_norm_(part.parameters(), self.config.clip).item() for part in self.parts)
         if not math.isfinite(norm):
             raise self._diverged(f"gradient norm is {norm}")
         for optimiser in self.optimisers:
@@ -187,9 +212,10 @@ class Trainer(Generic[Batch]):
             optimiser.zero_grad(set_to_none=True)
         return norm
 
-    def _diverged(self, what: str) -> Diverged:
+    def _diverged(self, what: str, fault: str = "") -> Diverged:
         kept = checkpoint.latest(self.directory)
-        return Diverged(f"step {self.step}: {what}; last good checkpoint: {kept or 'none'}")
+        fault = f" ({fault})" if fault else ""
+        return Diverged(f"step {self.step}: {what}{fault}; last good checkpoint: {kept or 'none'}")
 
     def _resume(self) -> None:
         if self.config.threads:
@@ -203,7 +229,8 @@ class Trainer(Generic[Batch]):
         if counters["decaying"]:
             self.decaying = True
             self.schedule.steps, self.schedule.decay_steps = counters["last_step"], counters["decay_steps"]
-        _truncate_log(self.directory / "log.jsonl", self.step)
+        if parallel.rank() == 0:
+            _truncate_log(self.directory / "log.jsonl", self.step)
 
     def _obey_control(self) -> None:
         path = self.directory / "control.json"
@@ -225,6 +252,8 @@ class Trainer(Generic[Batch]):
         self._stop = True
 
     def _log(self, record: Mapping[str, Any]) -> None:
+        if parallel.rank():
+            return
         with (self.directory / "log.jsonl").open("a", encoding="utf-8") as handle:
             handle.write(json.dumps(record) + "\n")
 
@@ -273,11 +302,13 @@ def _progress(schedule: _Schedule) -> Iterator[Callable[[int, Mapping[str, Any]]
 
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=schedule.steps)
+    with Progress(*columns, console=console, disable=not console.is_terminal or parallel.rank() > 0) as bar:
+        task, shown = bar.add_task("", total=schedule.steps), dict[str, float]()
 
         def show(step: int, record: Mapping[str, Any]) -> None:
-            text = f"loss {record['loss']:.4f}  norm {record['norm']:.2f}  {record['step_s']:.2f} s/step"
+            shown.update({key: record[key] for key in record if key.rpartition("/")[2] == "tau"})
+            taus = "".join(f"  {key} {value:.2f}" for key, value in shown.items())
+            text = f"loss {record['loss']:.4f}  norm {record['norm']:.2f}  {record['step_s']:.2f} s/step{taus}"
             bar.update(task, completed=step, total=schedule.steps, description=text)
 
         yield show

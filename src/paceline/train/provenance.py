@@ -18,10 +18,15 @@ def write(directory: Path, recipe: Path, **facts: Any) -> None:
         "license": LICENSE,
         "recipe": recipe.name,
         "recipe_sha256": hashlib.sha256(recipe.read_bytes()).hexdigest(),
-        "versions": {name: _version(name) for name in ("torch", "transformers", "tokenizers", "pillow")},
+        "versions": versions(),
         **facts,
     }
     (directory / "paceline.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that weights depend on."""
+    return {name: _version(name) for name in ("torch", "transformers", "tokenizers", "pillow")}
 
 
 def _version(name: str) -> str:

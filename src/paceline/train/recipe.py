@@ -7,7 +7,7 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,8 +26,11 @@ def nearest(name: str, allowed: typing.Iterable[str]) -> str:
     return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
-def load(path: Path, kind: type[T]) -> T:
-    """Read `path` as a recipe of dataclass `kind`; RecipeError names the file, the key and the nearest match."""
+def load(path: Path, kind: type[T], changes: Sequence[str] = ()) -> T:
+    """Read `path` as a recipe of dataclass `kind`; RecipeError names the file, the key and the nearest match.
+
+    changes: "key=value" with a dotted key and a TOML value, such as "loop.steps=100" or "drafters.0.rate=0.5".
+    """
     if not path.is_file():
         raise RecipeError(f"no recipe at {path}")
     try:
@@ -35,9 +38,42 @@ def load(path: Path, kind: type[T]) -> T:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}") from error
     try:
+        for change in changes:
+            _change(table, change)
         return build(kind, table, where="")
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error
+
+
+def _change(table: dict[str, Any], change: str) -> None:
+    """Set one key of the table; tables on the way are made, places of lists are numbers."""
+    key, equals, text = change.partition("=")
+    if not equals or not key.strip():
+        raise RecipeError(f"{change!r} is no change: write key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    *way, last = key.strip().split(".")
+    here: Any = table
+    for step in way:
+        here = _item(here, step, key) if isinstance(here, list) else here.setdefault(step, {})
+        if not isinstance(here, dict | list):
+            raise RecipeError(f"{key}: {step} is no table")
+    if isinstance(here, list):
+        here[_number(here, last, key)] = value
+    else:
+        here[last] = value
+
+
+def _item(items: list[Any], step: str, key: str) -> Any:
+    return items[_number(items, step, key)]
+
+
+def _number(items: list[Any], step: str, key: str) -> int:
+    if not step.isdecimal() or int(step) >= len(items):
+        raise RecipeError(f"{key}: {step} is none of the {len(items)} places 0 to {len(items) - 1}")
+    return int(step)
 
 
 def build(kind: type[T], table: Mapping[str, Any], where: str) -> T:
@@ -64,6 +100,8 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
+    if hint is Any:
+        return value
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise RecipeError(f"{where} must be a table")
