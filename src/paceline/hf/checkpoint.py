@@ -109,5 +109,5 @@ def _device(device: str) -> torch.device:
 def _processor(where: str, kind: type[HFTarget]) -> Any:
     import transformers
 
-    auto = transformers.AutoProcessor if kind.vision else transformers.AutoTokenizer
-    return auto.from_pretrained(where, trust_remote_code=False)
+    auto = kind.reader or ("AutoProcessor" if kind.vision else "AutoTokenizer")
+    return getattr(transformers, auto).from_pretrained(where, trust_remote_code=False)

@@ -35,6 +35,8 @@ class HFTarget:
 
     vision: ClassVar[tuple[str, ...]] = ()  # modules below the model that read pictures, by dotted name
     auto: ClassVar[str] = "AutoModelForImageTextToText"
+    reader: ClassVar[str] = ""  # the class that reads its processor; empty: by whether there are pictures
+    obeys: ClassVar[frozenset[str]] = frozenset()  # settings of PATH_DEPENDENT that the family follows by itself
 
     def __init__(
         self, model: PreTrainedModel, processor: Any = None, *, name: str = "", path: Path | None = None
@@ -42,9 +44,13 @@ class HFTarget:
         """`processor` may be a tokenizer; without one the target takes ready prompts only. `name`: if bundled."""
         self.model = model.eval()
         self.processor, self.name, self.path = processor, name, path
+        self.body = self.seen()
+        self.dropped = _drop(model, self.obeys)
+
+    def seen(self) -> Body:
+        """The model as sessions drive it."""
         parts = tuple(part for part in map(self._part, self.vision) if part is not None)
-        self.body = Body.of(model, parts, self.look)
-        self.dropped = _drop(model)
+        return Body.of(self.model, parts, self.look)
 
     def _part(self, dotted: str) -> torch.nn.Module | None:
         """The module of this name, or None where the class was built without it."""
@@ -198,12 +204,12 @@ class HFTarget:
         return type(self)(copy.deepcopy(self.model).to(dtype), self.processor, name=self.name, path=self.path)
 
 
-def _drop(model: PreTrainedModel) -> dict[str, Any]:
+def _drop(model: PreTrainedModel, obeyed: frozenset[str]) -> dict[str, Any]:
     """Settings of the checkpoint that plain decoding leaves out, and one warning that names them."""
     config = model.generation_config
     dropped = {
         name: value for name, neutral in PATH_DEPENDENT.items()
-        if (value := getattr(config, name, None)) not in (None, neutral, [], {})
+        if name not in obeyed and (value := getattr(config, name, None)) not in (None, neutral, [], {})
     }  # fmt: skip
     if dropped:
         listed = ", ".join(f"{name}={value}" for name, value in dropped.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from paceline.hf.target import HFTarget
+    from paceline.targets.drawing import Drawing
 
 FAMILIES: Mapping[str, str] = MappingProxyType({
     "idefics3": "paceline.targets.idefics3:Idefics3",
@@ -30,16 +32,24 @@ FAMILIES: Mapping[str, str] = MappingProxyType({
     "mistral": "paceline.targets.text:Text",
     "qwen3": "paceline.targets.text:Text",
 })  # fmt: skip
+DRAWN: Mapping[str, str] = MappingProxyType({})  # families that draw, by codes of their own
 OTHER = "paceline.targets.text:UntestedText"  # every other causal language model
+PLANNED = "paceline.targets.visual:Visual"  # a causal language model whose directory says that it draws
+PLAN = "visual.json"
 
 
 def family(model_type: str) -> type[HFTarget]:
     """The class that serves models of this type. Raises UsageError for a type that is no decoder we know."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    if model_type not in FAMILIES and model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        raise unknown("model type", model_type, FAMILIES)
-    module, _, attribute = FAMILIES.get(model_type, OTHER).partition(":")
+    known = {**FAMILIES, **DRAWN}
+    if model_type not in known and model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise unknown("model type", model_type, known)
+    return _named(known.get(model_type, OTHER))
+
+
+def _named(entry: str) -> Any:
+    module, _, attribute = entry.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
@@ -70,8 +80,37 @@ def load_target(
     from paceline.hf.checkpoint import read_checkpoint
 
     name, where = _place(str(source))
+    planned = (Path(where) / PLAN).is_file()
     return read_checkpoint(
-        where, family, name=name, dtype=dtype, device=device, processor=processor, packed=pack == "auto"
+        where, (lambda _: _named(PLANNED)) if planned else family,
+        name=name, dtype=dtype, device=device, processor=processor, packed=pack == "auto",
+    )  # fmt: skip
+
+
+def load_visual(source: Any, *, size: tuple[int, int] | None = None, **options: Any) -> Drawing:
+    """A target that draws, opened as by `load_target`; size: (width, height) in pixels, None: the checkpoint's own.
+
+    Raises UsageError for a target that draws nothing, naming what does, and for a size that its layout does not allow.
+    """
+    from paceline.targets.drawing import Drawing
+
+    if isinstance(source, str | Path) and (config := Path(source) / "config.json").is_file():
+        _check_draws(json.loads(config.read_text(encoding="utf-8")).get("model_type", ""), Path(source))
+    target = load_target(source, **options)
+    if not isinstance(target, Drawing):
+        raise _draws_nothing(target.model.config.model_type)
+    return target if size is None else target.sized(*size)
+
+
+def _check_draws(model_type: str, here: Path) -> None:
+    if model_type not in DRAWN and not (here / PLAN).is_file():
+        raise _draws_nothing(model_type)
+
+
+def _draws_nothing(model_type: str) -> UsageError:
+    return UsageError(
+        f"{unknown('family of targets that draw', model_type, DRAWN)}; a causal language model over codes draws where "
+        f"its directory holds {PLAN}"
     )
 
 
