@@ -15,6 +15,7 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "jacobi": "paceline.drafters.free.jacobi:Jacobi",
     "lm": "paceline.drafters.ar.lm:SmallLM",
     "eagle": "paceline.drafters.ar.eagle:Eagle",
+    "dream": "paceline.drafters.ar.dream:Dream",
     "medusa": "paceline.drafters.heads.medusa:Medusa",
     "hydra": "paceline.drafters.heads.hydra:Hydra",
     "dflash": "paceline.drafters.block.dflash:DFlash",

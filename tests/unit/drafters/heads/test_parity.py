@@ -17,9 +17,11 @@ from paceline.drafters.heads.ahead import Goals
 from unit.drafters.heads.replay import PROMPTS, TARGET, TRUTH, V, lesson, rounds
 
 CHAIN = {
+    "dream": {"drawn": True},
     "medusa": {"tree": ranks.product((1, 1, 1))},
     "hydra": {"tree": ranks.product((1, 1, 1))},
 }
+GUESSES = 3
 CONDITIONERS: dict[str, Conditioner] = {
     "full": Full(), "text-only": TextOnly(), "prune": Prune(0.5, "attention"), "pool": Pool(2), "recent": Recent(3),
 }  # fmt: skip
@@ -33,7 +35,7 @@ def chain(name: str, conditioner: Conditioner = CONDITIONERS["full"]) -> Any:
 def taught(drafter: Any, row: int) -> Iterator[tuple[int, int, Tensor]]:
     """(guess, position of the root, logits [V]) of all that a lesson on this conversation learns."""
     told, rows = lesson(drafter, row)
-    goals = Goals(told, drafter.config.guesses)
+    goals = Goals(told, GUESSES)
     for guess, (goal, logits) in enumerate(zip(goals.each, drafter.forced(goals), strict=True)):
         for position, line in zip(rows.position[goal.where].tolist(), logits, strict=True):
             yield guess, position, line
@@ -55,7 +57,7 @@ def drafted(drafter: Any) -> Iterator[tuple[int, int, int, Tensor]]:
 def test_drafting_says_what_training_taught(name: str, conditioner: str) -> None:
     drafter = chain(name, CONDITIONERS[conditioner])
     known = [{(g, p): line for g, p, line in taught(drafter, row)} for row in range(len(PROMPTS))]
-    met = [0] * drafter.config.guesses
+    met = [0] * GUESSES
     for row, guess, root, logits in drafted(drafter):
         torch.testing.assert_close(logits, known[row][guess, root], rtol=0, atol=1e-12)
         met[guess] += 1
