@@ -114,7 +114,7 @@ def read(kind: type[Any], path: Path, target: Any, options: Mapping[str, Any]) -
 
 
 def with_options(drafter: Any, options: Mapping[str, Any]) -> Any:
-    """The drafter with these fields of its class set otherwise. Raises UsageError for an unknown one, with the nearest."""
+    """The drafter with these fields of its class set otherwise. Raises UsageError for unknown ones, with the nearest."""
     fields = {f.name for f in dataclasses.fields(drafter)} - {"net", "shared", "config"}
     if strange := sorted(set(options) - fields):
         raise unknown(f"option of {type(drafter).__name__}", strange[0], fields)

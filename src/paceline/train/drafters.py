@@ -29,7 +29,7 @@ from paceline.train.taps import Talk, needs_of, tap
 
 @dataclass(frozen=True, slots=True)
 class DrafterConfig:
-    """One drafter of a run. `config` goes to the method's own Config, `options` say how it drafts when τ is measured."""
+    """One drafter of a run. `config` goes to the method's Config, `options` say how it drafts when τ is measured."""
 
     method: str
     name: str = ""  # of its directory; empty: the method's
@@ -61,9 +61,9 @@ class DraftersRecipe:
     questions: QuestionConfig
     loop: LoopConfig
     drafters: tuple[DrafterConfig, ...]
-    answers: AnswerConfig = AnswerConfig()
-    pack: PackConfig = PackConfig()
-    held_out: HeldOutConfig = HeldOutConfig()
+    answers: AnswerConfig = field(default_factory=AnswerConfig)
+    pack: PackConfig = field(default_factory=PackConfig)
+    held_out: HeldOutConfig = field(default_factory=HeldOutConfig)
     store: Path | None = None  # keep taps here instead of reading the target at every step
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class Run:
         self.needs = needs_of(list(self.drafters.values()), self.target.shared)
         alone = replace(config.questions, exchanges=1) if self.needs.scores else config.questions
         self.questions = Questions(alone, self.target, "train")
-        held = config.held_out.scenes or {task: 4 for task in config.questions.scenes}
+        held = config.held_out.scenes or dict.fromkeys(config.questions.scenes, 4)
         self.held = Questions(replace(alone, exchanges=1), self.target, "val", held)
         self.talk = lru_cache(maxsize=256)(self._talk)
 
