@@ -35,7 +35,7 @@ def taps(depth: int, count: int) -> tuple[int, ...]:
     """
     step = (depth - 4) / (count - 1) if count > 1 else 0.0
     found = tuple(round(1 + i * step) + 1 for i in range(count)) if count > 1 else (depth // 2 + 1,)
-    if count < 1 or len(set(found)) < count or found[0] < 1:
+    if count < 1 or list(found) != sorted(set(found)):
         raise UsageError(f"{count} taps do not fit a target of {depth} layers: fewer taps, or name the layers")
     return found
 
