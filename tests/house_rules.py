@@ -15,10 +15,10 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "spelling", "law", "dice", "tree", "layout", "clock", "taxonomy", "tasks", "pictures", "zoo"}),
     frozenset({"core"}),
-    frozenset({"couplings", "sampling", "conditioning", "hf"}),
+    frozenset({"couplings", "relaxed", "sampling", "conditioning", "hf"}),
     frozenset({"targets", "drafters"}),
     frozenset({"answer", "bridge", "trace", "loading", "identity", "painting"}),
-    frozenset({"bench", "diagnose", "train", "search", "export", "serve"}),
+    frozenset({"audit", "bench", "diagnose", "train", "search", "export", "serve"}),
     frozenset({"cli"}),
 )
 STRANGERS = ({"targets", "drafters"},)  # never import each other, in either direction

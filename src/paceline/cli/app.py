@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from paceline import __version__
+from paceline.cli.audit import audit
 from paceline.cli.bench import bench
 from paceline.cli.demo import demo
 from paceline.cli.generate import generate
@@ -19,7 +20,7 @@ from paceline.cli.serve import serve
 from paceline.cli.train import train
 from paceline.errors import UsageError
 
-VERBS = (demo, generate, imagine, bench, serve, models, methods, train)
+VERBS = (demo, generate, imagine, bench, audit, serve, models, methods, train)
 
 
 def run(arguments: Sequence[str] | None) -> int:

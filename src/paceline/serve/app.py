@@ -29,9 +29,7 @@ from paceline.serve.settings import Settings
 from paceline.serve.talk import Events, Gone, Talk, unless_gone
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
+    from fastapi import FastAPI, Request, Response
 
 LOG = logging.getLogger("paceline.serve")
 READERS = 4  # threads that fetch and decode pictures
@@ -48,41 +46,38 @@ class Server:
         self.page, self.policy = _page()
         self.began = int(time.time())
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
-        from starlette.applications import Starlette
-        from starlette.routing import Route
+    def app(self) -> FastAPI:
+        """The ASGI application. Bodies are read by `fields`, not by models: errors name fields and nearest names."""
+        from fastapi import FastAPI
 
-        def route(path: str, handler: Handler, verb: str, *, open_: bool = False) -> Route:
-            return Route(path, self._guarded(handler, open_=open_), methods=[verb])
-
-        routes = [
-            route("/", self.show, "GET", open_=True),
-            route("/health", self.health, "GET", open_=True),
-            route("/metrics", self.measure, "GET", open_=True),
-            route("/v1/models", self.models, "GET"),
-            route("/v1/models/{name:path}", self.model, "GET"),
-            route("/v1/chat/completions", self.chat, "POST"),
-            route("/v1/completions", self.complete, "POST"),
-        ]
-        return Starlette(routes=routes, exception_handlers={404: _lost, 405: _lost}, lifespan=self._lifespan)
+        app = FastAPI(
+            title="paceline", docs_url=None, redoc_url=None, openapi_url=None, lifespan=self._lifespan,
+            exception_handlers={404: _lost, 405: _lost},
+        )  # fmt: skip
+        for path, handler in (("/", self.show), ("/health", self.health), ("/metrics", self.measure)):
+            app.add_route(path, self._guarded(handler, open_=True), ["GET"])
+        for path, handler in (("/v1/models", self.models), ("/v1/models/{name:path}", self.model)):
+            app.add_route(path, self._guarded(handler, open_=False), ["GET"])
+        for path, handler in (("/v1/chat/completions", self.chat), ("/v1/completions", self.complete)):
+            app.add_route(path, self._guarded(handler, open_=False), ["POST"])
+        return app
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         yield
         await asyncio.get_running_loop().run_in_executor(None, self.engine.close, self.settings.grace_s)
         self.readers.shutdown(wait=False, cancel_futures=True)
 
     async def show(self, request: Request) -> Response:
         """The page."""
-        from starlette.responses import HTMLResponse
+        from fastapi.responses import HTMLResponse
 
         guards = {"content-security-policy": self.policy, "referrer-policy": "no-referrer"}
         return HTMLResponse(self.page, headers={**guards, "x-content-type-options": "nosniff"})
 
     async def health(self, request: Request) -> Response:
         """200 while answers are taken, 503 after that."""
-        from starlette.responses import JSONResponse
+        from fastapi.responses import JSONResponse
 
         state = {"running": self.engine.running, "waiting": self.engine.waiting}
         alive = self.engine.alive
@@ -90,19 +85,19 @@ class Server:
 
     async def measure(self, request: Request) -> Response:
         """Metrics in Prometheus' text format."""
-        from starlette.responses import Response
+        from fastapi.responses import Response
 
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def models(self, request: Request) -> Response:
         """The list of models: one."""
-        from starlette.responses import JSONResponse
+        from fastapi.responses import JSONResponse
 
         return JSONResponse({"object": "list", "data": [self._record()]})
 
     async def model(self, request: Request) -> Response:
         """The record of a model."""
-        from starlette.responses import JSONResponse
+        from fastapi.responses import JSONResponse
 
         name = request.path_params["name"]
         if name != self.settings.name:
@@ -124,7 +119,7 @@ class Server:
         return await self._answer(request, "text_completion", asking.completion)
 
     async def _answer(self, request: Request, kind: str, read: Callable[..., Asked]) -> Response:
-        from starlette.responses import JSONResponse
+        from fastapi.responses import JSONResponse
 
         document = await self._body(request)
         asked = read(document, self.settings, self.target.sampling_defaults, self.target.max_length)
@@ -154,14 +149,16 @@ class Server:
         data = bytearray()
         try:
             async with asyncio.timeout(self.settings.body_timeout_s):
-                async for piece in request.stream():
-                    data += piece
+                while (message := await request.receive())["type"] == "http.request":
+                    data += message.get("body", b"")
                     if len(data) > limit:
                         raise too_large
+                    if not message.get("more_body"):
+                        return parse(bytes(data))
+                raise Gone
         except TimeoutError:
             told = f"the body took longer than {self.settings.body_timeout_s:g} s"
             raise Refusal(408, told, code="timeout") from None
-        return parse(bytes(data))
 
     def _prompt(self, asked: Asked) -> Prompt:
         """The prompt of a request: pictures are read, then text. Runs in a reader's thread. Raises Refusal."""
@@ -202,8 +199,7 @@ class Server:
         """The handler behind the API key, whose errors become documents."""
 
         async def endpoint(request: Request) -> Response:
-            from starlette.requests import ClientDisconnect
-            from starlette.responses import JSONResponse, Response
+            from fastapi.responses import JSONResponse, Response
 
             try:
                 if not open_:
@@ -211,7 +207,7 @@ class Server:
                 return await handler(request)
             except Refusal as refusal:
                 told = refusal
-            except (ClientDisconnect, Gone):
+            except Gone:
                 return Response(status_code=499)  # nobody reads it
             except Exception:
                 LOG.exception("%s failed", request.url.path)
@@ -229,7 +225,7 @@ class Server:
 
 
 async def _lost(request: Request, error: Any) -> Response:
-    from starlette.responses import JSONResponse
+    from fastapi.responses import JSONResponse
 
     told = Refusal(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}", code="not_found")
     return JSONResponse(told.body, told.status)

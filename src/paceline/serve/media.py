@@ -123,7 +123,7 @@ class Media:
         """(body, where a redirect points). The connection goes to the address that was checked: DNS is asked once."""
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         addresses = self.resolve(host, port)
-        if host not in self.settings.media_hosts and (not addresses or not all(map(is_public, addresses))):
+        if not addresses or (host not in self.settings.media_hosts and not all(map(is_public, addresses))):
             raise bad(param, "the picture's host is not on the public internet", "forbidden_host")
         connection = _Pinned(host, port, addresses[0], parts.scheme == "https", until - time.monotonic())
         watch = threading.Timer(max(0.0, until - time.monotonic()), connection.cut)
@@ -133,15 +133,18 @@ class Media:
             path = parts.path or "/"
             headers = {"User-Agent": "paceline", "Accept": "image/*", "Accept-Encoding": "identity"}
             connection.request("GET", f"{path}?{parts.query}" if parts.query else path, headers=headers)
-            answer = connection.getresponse()
-            if answer.status in (301, 302, 303, 307, 308):
-                return b"", answer.headers.get("Location") or ""
-            if answer.status != 200:
-                raise bad(param, f"the picture's host answered {answer.status}", "image_fetch_failed")
-            return self._body(answer, until, param), None
+            with contextlib.closing(connection.getresponse()) as answer:
+                return self._told(answer, until, param)
         finally:
             watch.cancel()
             connection.close()
+
+    def _told(self, answer: http.client.HTTPResponse, until: float, param: str) -> tuple[bytes, str | None]:
+        if answer.status in (301, 302, 303, 307, 308):
+            return b"", answer.headers.get("Location") or ""
+        if answer.status != 200:
+            raise bad(param, f"the picture's host answered {answer.status}", "image_fetch_failed")
+        return self._body(answer, until, param), None
 
     def _body(self, answer: http.client.HTTPResponse, until: float, param: str) -> bytes:
         limit, data = self.settings.picture_bytes, bytearray()
@@ -160,15 +163,16 @@ class _Pinned(http.client.HTTPConnection):
     def __init__(self, host: str, port: int, address: str, secure: bool, patience_s: float) -> None:
         super().__init__(host, port, timeout=max(0.01, patience_s))
         self._address, self._secure = address, secure
+        self._line: Any = None
 
     def connect(self) -> None:
         """Open the socket, and TLS for the host's name on it."""
-        self.sock: Any = socket.create_connection((self._address, self.port), timeout=self.timeout)
+        self.sock = self._line = socket.create_connection((self._address, self.port), timeout=self.timeout)
         if self._secure:
-            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+            self.sock = self._line = ssl.create_default_context().wrap_socket(self._line, server_hostname=self.host)
 
     def cut(self) -> None:
         """End whatever it waits for: a host that drips its answer byte by byte never lets a read time out."""
-        if self.sock is not None:
+        if self._line is not None:  # kept apart: http.client forgets a socket that the response will close
             with contextlib.suppress(OSError):
-                self.sock.shutdown(socket.SHUT_RDWR)
+                self._line.shutdown(socket.SHUT_RDWR)

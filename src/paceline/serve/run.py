@@ -21,8 +21,8 @@ CONNECTIONS = 1000  # at once; one more is answered 503 unread
 def needed() -> None:
     """Raise UsageError where the packages of the extra are missing."""
     try:
+        import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
-        import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UsageError(f"serving needs the package {error.name}: pip install 'paceline[serve]'") from None
@@ -66,7 +66,8 @@ def prepare(server: Server, host: str, port: int) -> tuple[Any, socket.socket]:
     class Orderly(uvicorn.Server):
         def handle_exit(self, sig: int, frame: Any) -> None:
             server.engine.retire()
-            super().handle_exit(sig, frame)
+            self.force_exit = self.should_exit  # asked twice
+            self.should_exit = True
 
     return Orderly(config), listener
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from paceline.core import Prompt
 from paceline.serve.asked import Asked
@@ -14,10 +14,10 @@ from paceline.serve.engine import Ended, Engine, Event, Job, Step
 from paceline.serve.refusal import Refusal
 from paceline.serve.replies import Reply, event
 
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
 T = TypeVar("T")
+Message = MutableMapping[str, Any]  # of ASGI
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 class Talk:
@@ -75,7 +75,7 @@ class Events:
     def __init__(self, talk: Talk, reply: Reply, first: tuple[int, Step | Ended], patience_s: float) -> None:
         self.talk, self.reply, self.first, self.patience_s = talk, reply, first, patience_s
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Send it all."""
         try:
             await unless_gone(receive, self._send(send))

@@ -55,7 +55,7 @@ def target(shelf: Shelf) -> Any:
 @pytest.fixture(scope="session")
 def start(target: Any) -> Iterator[Callable[..., Live]]:
     """Start a server: start(drafter="lookup", rows=4 …). All end with the tests."""
-    for package in ("starlette", "uvicorn", "prometheus_client"):
+    for package in ("fastapi", "uvicorn", "prometheus_client"):
         pytest.importorskip(package, reason="the extra `serve` is not installed")
     from paceline.serve.run import build, prepare
 

@@ -7,6 +7,7 @@ import base64
 from typing import Any
 
 import pytest
+import torch
 
 from paceline.answer import answer_prompts, generate
 from paceline.core import Prompt
@@ -22,6 +23,10 @@ TALK: list[Any] = [{"role": "user", "content": "What is it?"}]
 @pytest.fixture(scope="module")
 def client(live: Live) -> Any:
     return openai.OpenAI(base_url=live.url + "/v1", api_key="none", max_retries=0)
+
+
+def said(text: str) -> list[Any]:
+    return [{"role": "user", "content": text}]
 
 
 def seen(shelf: Shelf) -> list[Any]:
@@ -105,7 +110,7 @@ def test_stop_and_n(client: Any, target: Any) -> None:
 
 def test_completions_continue_text_and_ids(client: Any, target: Any) -> None:
     ids = target.tokenizer.encode("a red apple")
-    prompt = Prompt(__import__("torch").tensor(ids))
+    prompt = Prompt(torch.tensor(ids))
     [wanted] = answer_prompts(target, method("lookup")(), [prompt], Sampling(max_new_tokens=12))
     for given in ("a red apple", ids):
         told = client.completions.create(model=NAME, prompt=given, temperature=0, max_tokens=12)
@@ -120,17 +125,18 @@ def test_a_seed_says_the_same_in_any_batch(live: Live, target: Any, shelf: Shelf
 
     def asks() -> list[dict[str, Any]]:
         return [
-            {"messages": seen(shelf) if i % 4 == 0 else [{"role": "user", "content": f"w{i:03d} list " * (i % 5 + 1)}],
-             "temperature": (0, 0.7, 1.0)[i % 3], "top_p": 0.9 if i % 2 else 1.0, "seed": i, "max_tokens": 6 + 3 * (i % 7)}
+            {
+                "messages": seen(shelf) if i % 4 == 0 else said(f"w{i:03d} list " * (i % 5 + 1)),
+                "temperature": (0, 0.7, 1.0)[i % 3], "top_p": 0.9 if i % 2 else 1.0,
+                "seed": i, "max_tokens": 6 + 3 * (i % 7),
+            }
             for i in range(20)
         ]  # fmt: skip
 
     async def all_at_once() -> list[str]:
+        how = {"model": NAME, "extra_body": {"drafter": "none"} if drafter == "none" else {}}
         async with openai.AsyncOpenAI(base_url=live.url + "/v1", api_key="none", max_retries=0) as client:
-            told = await asyncio.gather(*(
-                client.chat.completions.create(model=NAME, extra_body={"drafter": "none"} if drafter == "none" else {}, **ask)
-                for ask in asks()
-            ))  # fmt: skip
+            told = await asyncio.gather(*(client.chat.completions.create(**how, **ask) for ask in asks()))
         return [each.choices[0].message.content for each in told]
 
     wanted = [
