@@ -16,6 +16,8 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "lm": "paceline.drafters.ar.lm:SmallLM",
     "eagle": "paceline.drafters.ar.eagle:Eagle",
     "dream": "paceline.drafters.ar.dream:Dream",
+    "mtp": "paceline.drafters.heads.mtp:Mtp",
+    "pard": "paceline.drafters.heads.pard:Pard",
     "medusa": "paceline.drafters.heads.medusa:Medusa",
     "hydra": "paceline.drafters.heads.hydra:Hydra",
     "dflash": "paceline.drafters.block.dflash:DFlash",

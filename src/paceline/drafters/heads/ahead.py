@@ -10,6 +10,7 @@ Worked example, paired rows of an answer a1 a2 a3 to a question that ends in a0;
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -46,9 +47,18 @@ class Goals:
             self.each.append(Goal(labels, row.where(labels >= 0, -1)))
         self._law: Tensor | None = None
 
+    def only(self, kept: Sequence[Tensor]) -> Goals:
+        """The same goals at fewer rows. kept: for each guess, [B, R] bool."""
+        fewer = copy.copy(self)
+        fewer.each = [
+            Goal(goal.labels.where(where, -1), goal.row.where(where, -1))
+            for goal, where in zip(self.each, kept, strict=True)
+        ]
+        return fewer
+
     def law(self, guess: int) -> Tensor:
         """[n, V]; what the target says where this guess is learnt. The head runs once for all guesses."""
-        known = self.each[0].where
+        known = self.lesson.labels >= 0
         if self._law is None:
             self._law = self.lesson.target_logits(known).softmax(-1)
         number = known.flatten().cumsum(0).view_as(known) - 1

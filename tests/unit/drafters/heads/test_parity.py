@@ -18,6 +18,8 @@ from unit.drafters.heads.replay import PROMPTS, TARGET, TRUTH, V, lesson, rounds
 
 CHAIN = {
     "dream": {"drawn": True},
+    "mtp": {},
+    "pard": {"tree": ranks.product((1, 1, 1))},
     "medusa": {"tree": ranks.product((1, 1, 1))},
     "hydra": {"tree": ranks.product((1, 1, 1))},
 }
