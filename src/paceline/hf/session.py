@@ -44,10 +44,14 @@ class Session:
         top = self.slots.lay(self._rows, start, tree.size + 1)
         index = self._length[:, None] + tree.depth[:, start:]
         mask = self._masks(self._rows, self._length, tree, start, top)
-        position = index if self._offset is None else index + self._offset
+        position = self.positions(index)
         if top > self.body.positions:
             position = position.clamp(max=self.body.positions - 1)
         return Pass(*self.body.forward(block, mask, position, self.slots, self.layers))
+
+    def positions(self, index: Tensor) -> Tensor:
+        """What the decoder is told of the places of sequence indices [B, n]."""
+        return index if self._offset is None else index + self._offset
 
     @torch.inference_mode()
     def commit(self, path: Tensor, length: Tensor) -> None:

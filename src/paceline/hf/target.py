@@ -107,7 +107,7 @@ class HFTarget:
 
     @property
     def shared(self) -> Shared:
-        """What trained drafters use of it. Raises UsageError for a head that is more than a function of the last state."""
+        """What trained drafters use of it. Raises UsageError for a head that reads more than the last state."""
         head = self.body.head
         if head is None:
             raise UsageError(

@@ -32,7 +32,13 @@ FAMILIES: Mapping[str, str] = MappingProxyType({
     "mistral": "paceline.targets.text:Text",
     "qwen3": "paceline.targets.text:Text",
 })  # fmt: skip
-DRAWN: Mapping[str, str] = MappingProxyType({})  # families that draw, by codes of their own
+DRAWN: Mapping[str, str] = MappingProxyType({  # families that draw
+    "janus": "paceline.targets.janus:Janus",
+    "emu3": "paceline.targets.emu3:Emu3",
+    "glm_image": "paceline.targets.glm_image:GlmImage",
+    "chameleon": "paceline.targets.chameleon:Chameleon",
+    "imagegpt": "paceline.targets.imagegpt:ImageGPT",
+})  # fmt: skip
 OTHER = "paceline.targets.text:UntestedText"  # every other causal language model
 PLANNED = "paceline.targets.visual:Visual"  # a causal language model whose directory says that it draws
 PLAN = "visual.json"

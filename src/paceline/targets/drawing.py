@@ -17,7 +17,7 @@ from paceline.hf.target import HFTarget
 from paceline.law import Law
 from paceline.layout import Layout
 from paceline.sampling import Sampling
-from paceline.targets.grammar import obey
+from paceline.targets.grammar import Opened, obey
 from paceline.targets.guided import check_scale, guide
 
 if TYPE_CHECKING:
@@ -64,10 +64,15 @@ class Drawing(HFTarget):
                     f"this model takes {self.max_length:,} together, {total - self.max_length:,} fewer"
                 )
         twins = [] if self.guidance == 1 else [self.unconditional(prompt) for prompt in prompts]
-        opened = super().open([*prompts, *twins], needs, clock=clock)
+        both = [*prompts, *twins]
+        opened = self.placed(super().open(both, needs, clock=clock), both)
         if twins:
             opened = guide(opened, self.guidance)
         return obey(opened, prompts, self.layout) if self.ruled else opened
+
+    def placed(self, opened: Opened, prompts: Sequence[Prompt]) -> Opened:
+        """What was opened on these prompts, at the positions that the class gives to codes."""
+        return opened
 
     def encode_caption(self, caption: str) -> Prompt:
         """The prompt for a caption. Raises UsageError for an empty one."""
@@ -104,7 +109,7 @@ class Drawing(HFTarget):
         return view
 
     def sized(self, width: int, height: int) -> Self:
-        """The target drawing pictures of so many pixels. Raises UsageError for a size that the layout does not allow."""
+        """The target drawing pictures of so many pixels. Raises UsageError for a size that its layout forbids."""
         return self._view(layout=self.laid(width, height))
 
     def unruled(self) -> Self:
@@ -112,14 +117,15 @@ class Drawing(HFTarget):
         return self._view(ruled=False)
 
     def laid(self, width: int, height: int) -> Layout:
-        """The layout of a picture of so many pixels. Raises UsageError; here for all sizes but the target's only one."""
+        """The layout of a picture of so many pixels. Raises UsageError: here for all but the target's only size."""
         if (width, height) != self.size:
             raise self.no_size(width, height, f"{self.size[0]} x {self.size[1]} pixels only")
         return self.layout
 
     def no_size(self, width: int, height: int, allowed: str) -> UsageError:
         """The error for a size that cannot be drawn."""
-        return UsageError(f"{self.name or type(self.model).__name__} cannot draw {width} x {height}; it draws {allowed}")
+        name = self.name or type(self.model).__name__
+        return UsageError(f"{name} cannot draw {width} x {height}; it draws {allowed}")
 
     @property
     def size(self) -> tuple[int, int]:
@@ -136,7 +142,7 @@ class Drawing(HFTarget):
         return sampling.law
 
     def frames(self, tokens: Sequence[int]) -> list[Image]:
-        """Pictures of a row's generated tokens, one a frame; a token of -1, or one not there yet, leaves its cell grey."""
+        """Pictures of a row's generated tokens, one a frame; where a token is -1, or not there yet, it is grey."""
         from PIL import Image
 
         layout, cell = self.layout, self.cell
