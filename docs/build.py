@@ -1,4 +1,6 @@
-"""Writes docs/reference from the code: the API from signatures and docstrings, the command line from its own help."""
+"""Writes docs/reference from the code: the API from signatures and docstrings, the command line from its own help, the
+methods from the taxonomy's records.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,16 @@ def command_line() -> str:
     return "\n".join(parts) + "\n"
 
 
+def methods() -> str:
+    """Markdown of the taxonomy."""
+    from paceline.taxonomy.page import page
+
+    return page()
+
+
 def main() -> None:
     REFERENCE.mkdir(exist_ok=True)
-    for name, text in (("api.md", api()), ("command-line.md", command_line())):
+    for name, text in (("api.md", api()), ("command-line.md", command_line()), ("methods.md", methods())):
         (REFERENCE / name).write_text(text)
         print(f"wrote {(REFERENCE / name).relative_to(Path.cwd())}")
 

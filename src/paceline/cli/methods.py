@@ -99,13 +99,13 @@ def _show(chosen: list[Any]) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("name", "level", "kind", "guarantee", "paper", "runs as"):
-        table.add_column(head, no_wrap=head in ("name", "level", "paper"), overflow="fold")
+    for head in ("name", "level", "kind", "guarantee"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("runs as", overflow="fold")
     for method in chosen:
         level = "" if method.level is None else str(method.level)
-        kind = method.kind or f"({method.role})"
-        runs = ", ".join(filter(None, (method.drafter, method.coupling)))
-        table.add_row(method.name, level, kind, method.guarantee or "", method.arxiv or method.paper or "", runs)
+        runs = " ".join(filter(None, (method.drafter, method.coupling)))
+        table.add_row(method.name, level, method.kind or f"({method.role})", method.guarantee or "", runs)
     Console().print(table if chosen else "no method has all of this")
     if chosen:
         Console(stderr=True).print(f"{len(chosen)} methods", style="dim")
