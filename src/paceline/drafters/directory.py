@@ -108,13 +108,13 @@ def read(kind: type[Any], path: Path, target: Any, options: Mapping[str, Any]) -
     config = _config(kind.Config, _json(path / "config.json"), path)
     found = record.get("contract", {})
     drafter = kind.create(target.shared, config, conditioning.parse(found.get("conditioner", "full")))
-    _check(found, contract(drafter, target), path)
+    check(found, contract(drafter, target), path)
     _fill(drafter.net, path)
     return with_options(drafter, options)
 
 
 def with_options(drafter: Any, options: Mapping[str, Any]) -> Any:
-    """The drafter with these fields of its class set otherwise. Raises UsageError for unknown ones, with the nearest."""
+    """The drafter with these fields of its class set otherwise. Raises UsageError for unknown ones."""
     fields = {f.name for f in dataclasses.fields(drafter)} - {"net", "shared", "config"}
     if strange := sorted(set(options) - fields):
         raise unknown(f"option of {type(drafter).__name__}", strange[0], fields)
@@ -145,7 +145,7 @@ def _config(kind: type[Any], table: Mapping[str, Any], path: Path) -> Any:
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
 
 
-def _check(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+def check(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
     """Raise UsageError where the stored contract is not the one that this target and this code would write."""
     theirs, ours = found.get("target", {}), wanted["target"]
     if wrong := [key for key in ours if theirs.get(key) != ours[key]]:
