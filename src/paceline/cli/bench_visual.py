@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from paceline.cli import FAULT, options, output
-from paceline.cli.opening import open_target, sampling_of
+from paceline.cli.opening import open_visual, sampling_of
 from paceline.errors import UsageError
 
 BOTH = "tiny-native"  # the verb's default target, which draws nothing: take the bundled target of each task
@@ -85,16 +85,14 @@ def _windows(text: str) -> tuple[int, ...]:
 def _targets(order: Order) -> Mapping[str, Any]:
     """By task: the one that was named, for the task that its layout serves, or the bundled ones."""
     from paceline.bench.visual.benchmark import TASKS, task_names, task_of
-    from paceline.cli.imagining import visual
 
     tasks = task_names(order.tasks)
     names = {task: TASKS[task] for task in tasks} if order.target == BOTH else {"": order.target}
     found: dict[str, Any] = {}
     for name in names.values():
-        model = open_target(
-            name, device=order.device, dtype=order.dtype, threads=order.threads, quiet=order.quiet or order.json
+        model = open_visual(
+            name, None, device=order.device, dtype=order.dtype, threads=order.threads, quiet=order.quiet or order.json
         )
-        visual(model, name)
         found[task_of(model)] = model
     return found
 

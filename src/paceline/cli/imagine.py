@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from paceline.cli import FAULT, options, output
-from paceline.cli.opening import open_target, sampling_of
+from paceline.cli.opening import open_visual, sampling_of
 from paceline.errors import UsageError
 
 METHOD = "Method"
@@ -65,11 +65,10 @@ def imagine(
     if frames is not None and frames.exists() and not frames.is_dir():
         raise UsageError(f"--frames {frames} is a file; give a directory")
     output.writable(out)
-    model = open_target(target, device=device, dtype=dtype, threads=threads, quiet=quiet or json)
+    model = open_visual(target, size, device=device, dtype=dtype, threads=threads, quiet=quiet or json)
     from paceline.cli import imagining
     from paceline.cli.easel import Easel
 
-    model = imagining.visual(model, target, size)
     own = model.defaults
     sampling = sampling_of(
         temperature=own["temperature"] if temperature is None else temperature,

@@ -46,24 +46,6 @@ class How:
         )
 
 
-def visual(model: Any, name: str, size: str | None = None) -> Any:
-    """The target, drawing pictures of this size ("WIDTHxHEIGHT" in pixels; None: its own).
-
-    Raises UsageError for a target that draws nothing, and for a size that its layout does not allow.
-    """
-    if not hasattr(model, "layout"):
-        from paceline import zoo
-
-        drawn = ", ".join(name for name in zoo.targets() if (zoo.target(name) / "visual.json").is_file())
-        kind = model.model.config.model_type
-        raise UsageError(f"the target {name!r} ({kind}) draws no pictures (bundled ones that do: {drawn or 'none'})")
-    if size is None:
-        return model
-    if not (sides := re.fullmatch(r"(\d{1,5})x(\d{1,5})", size.strip().lower())):
-        raise UsageError(f"--size {size!r}: give WIDTHxHEIGHT in pixels, such as 64x64")
-    return model.sized(int(sides[1]), int(sides[2]))
-
-
 def commission(model: Any, prompt: str, batch: int, sampling: Sampling, guidance: float) -> Commission:
     """The same caption `batch` times. Raises UsageError for guidance that the target cannot follow."""
     model.guided(guidance)

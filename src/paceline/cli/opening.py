@@ -49,6 +49,28 @@ def open_target(name: str, *, device: str, dtype: str | None, threads: int | Non
     return load_target(name, device=device, dtype=dtype, threads=threads)
 
 
+def open_visual(
+    name: str, size: str | None, *, device: str, dtype: str | None, threads: int | None, quiet: bool
+) -> Any:
+    """The target that draws, of that name, path or hub id, for pictures of this size ("WIDTHxHEIGHT" in pixels).
+
+    Raises UsageError for what draws nothing or cannot be opened, and for a size that its layout does not allow.
+    """
+    import re
+
+    from transformers.utils import logging
+
+    sides = re.fullmatch(r"(\d{1,5})x(\d{1,5})", (size or "1x1").strip().lower())
+    if sides is None:
+        raise UsageError(f"--size {size!r}: give WIDTHxHEIGHT in pixels, such as 64x64")
+    from paceline.targets import load_visual
+
+    if quiet or not sys.stderr.isatty():
+        logging.disable_progress_bar()
+    wanted = None if size is None else (int(sides[1]), int(sides[2]))
+    return load_visual(name, size=wanted, device=device, dtype=dtype, threads=threads)
+
+
 def message_of(prompt: str, images: Sequence[object]) -> list[dict[str, Any]]:
     """One user message, pictures first. Raises UsageError for a prompt without any character."""
     if not prompt.strip():

@@ -15,7 +15,9 @@ from paceline.tasks.material import STYLES, Sprite, concepts
 Part = Literal["train", "seen", "unseen"]
 SIDE = 64  # pixels
 STEP = 4  # pixels; things stand on the grid of patches
-LARGE, SMALL = (48, 56), 28  # pixels of a thing; few sizes, so that each is seen often enough to be learnt
+LARGE, SMALL = 56, 28  # pixels of a thing; few sizes, so that each is seen often enough to be learnt
+CENTRED = 0.75  # share of large things in the middle; the others stand up to a patch away from it
+TINTED = 0.15  # share of things in a colour that is not their own
 MIRRORED = 0.15  # share of things drawn the other way round
 PLACES = {  # word -> (column, row) of three
     "at the top left": (0, 0), "at the top": (1, 0), "at the top right": (2, 0), "on the left": (0, 1),
@@ -91,19 +93,20 @@ def _draw(rng: random.Random) -> _Spec:
     """One thing (large, or small at a place), two things, or two to four of a kind."""
     style = rng.choice(STYLES)
     roll = rng.random()
-    if roll < 0.65:
-        return _single(rng, style, large=roll < 0.52)
-    return _pair(rng, style) if roll < 0.85 else _several(rng, style)
+    if roll < 0.72:
+        return _single(rng, style, large=roll < 0.6)
+    return _pair(rng, style) if roll < 0.88 else _several(rng, style)
 
 
 def _single(rng: random.Random, style: Literal["noto", "fluent"], large: bool) -> _Spec:
     sprite = Sprite(rng.choice(concepts()), style)
     tint, word = coloured(rng, sprite)
-    side = rng.choice(LARGE) if large else SMALL
-    size = ("big " if side == max(LARGE) else "small " if not large else "") if rng.random() < 0.4 else ""
+    side = LARGE if large else SMALL
+    size = ("big " if large else "small ") if rng.random() < 0.4 else ""
     place = ""
     if large:
-        x, y = _anywhere(rng, side), _anywhere(rng, side)
+        middle = (SIDE - side) // 2
+        x, y = (middle, middle) if rng.random() < CENTRED else (_anywhere(rng, side), _anywhere(rng, side))
     else:
         place, (column, row) = rng.choice(sorted(PLACES.items()))
         x, y = (round((SIDE - side) * cell / 2 / STEP) * STEP for cell in (column, row))
@@ -139,8 +142,8 @@ def _several(rng: random.Random, style: Literal["noto", "fluent"]) -> _Spec:
 
 
 def coloured(rng: random.Random, sprite: Sprite) -> tuple[str | None, str]:
-    """(tint, word and a space): a tint for one thing in five, else the thing's own colour, named or not."""
-    if rng.random() < 0.2:
+    """(tint, word and a space): now and then a tint, else the thing's own colour, named or not."""
+    if rng.random() < TINTED:
         tint = rng.choice(sorted(HUES))
         return tint, f"{tint} "
     own = natural_colour(sprite)

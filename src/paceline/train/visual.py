@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,7 +91,7 @@ def run(path: Path, output: Path, data: Path | None = None, render: bool = True)
     model = architecture.build_language_model(config.text, tokenizer, config.seed)
 
     def keep(step: int) -> None:
-        write(model, tokenizer, codebook, medium, config, output / "model")
+        write(model, tokenizer, codebook, medium.layout, config.defaults, output / "model")
         provenance.write(output / "model", path, name=config.name, steps=step)
 
     source = DrawnSource(config, medium, tokenizer, codebook)
@@ -203,20 +203,14 @@ def write(
     model: Any,
     tokenizer: PreTrainedTokenizerFast,
     codebook: Codebook,
-    medium: Medium,
-    config: VisualRecipe,
+    layout: Sequence[int],
+    defaults: DefaultsConfig,
     directory: Path,
 ) -> None:
     """Save model, tokenizer, codebook and `visual.json`: plain `AutoModelForCausalLM` and `AutoTokenizer` suffice."""
     architecture.write(model, directory, tokenizer)
     codebook.save(directory / "codebook.safetensors")
-    facts = {
-        "layout": list(medium.layout),
-        "patch": medium.patch,
-        "codes": config.codebook.codes,
-        "first_code": len(tokenizer) - config.codebook.codes,
-        "guidance": config.defaults.guidance,
-        "temperature": config.defaults.temperature,
-        "top_k": config.defaults.top_k,
-    }
-    (directory / "visual.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    codes = len(codebook.table)
+    facts = {"layout": list(layout), "patch": codebook.patch, "codes": codes, "first_code": len(tokenizer) - codes}
+    text = json.dumps({**facts, **asdict(defaults)}, indent=2)
+    (directory / "visual.json").write_text(text + "\n", encoding="utf-8")

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from paceline.cli import imagining
 from paceline.identity import Comparison
+from paceline.pictures.codebook import Codebook
+from paceline.train.architecture import TextConfig, build_language_model
+from paceline.train.visual import DefaultsConfig, train_tokenizer, write
 from unit.bench.visual.toy import Toy, toy
-from unit.cli.checkpoint import Shelf
 
 Run = Callable[..., Any]
 KEYS = {"tokens", "nfe", "nfe_ratio", "wall_ms", "tau", "path"}
@@ -30,7 +34,7 @@ def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Toy:
 
 def _opens(monkeypatch: pytest.MonkeyPatch, model: Toy) -> None:
     for verb in ("imagine", "bench_visual"):
-        monkeypatch.setattr(f"paceline.cli.{verb}.open_target", lambda name, **options: model)
+        monkeypatch.setattr(f"paceline.cli.{verb}.open_visual", lambda name, size, **options: model)
 
 
 def test_a_picture_and_its_document(run: Run, target: Toy) -> None:
@@ -124,8 +128,6 @@ def test_every_round_is_kept(run: Run, target: Toy) -> None:
         (("--prompt", "a", "-o", "a.gif"), "a picture is written as .png"),
         (("--prompt", "a", "-o", "nowhere/a.png"), "there is no directory nowhere"),
         (("--prompt", "a", "--batch", 0), "batch"),
-        (("--prompt", "a", "--size", "5x4"), "cannot draw 5 x 4"),
-        (("--prompt", "a", "--size", "big"), "give WIDTHxHEIGHT"),
     ],
 )
 def test_bad_input_writes_nothing(run: Run, target: Toy, options: tuple[object, ...], says: str) -> None:
@@ -136,10 +138,51 @@ def test_bad_input_writes_nothing(run: Run, target: Toy, options: tuple[object, 
     assert not list(Path().iterdir())
 
 
-def test_a_target_that_draws_nothing_is_named(run: Run, shelf: Shelf) -> None:
-    told = run("imagine", "--prompt", "a", "--target", shelf.lm)
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random language model over 4 x 4 codes, as the trainer writes them."""
+    where = tmp_path_factory.mktemp("painter")
+    tokenizer = train_tokenizer(["a red apple", "a blue car"] * 3, 270, 16)
+    model = build_language_model(TextConfig(2, 32, 32, 2, 1, 64), tokenizer, 0)
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(12)
+    table = np.random.default_rng(0).random((16, 12), dtype=np.float32)
+    write(model, tokenizer, Codebook(table, 2), (4, 4), DefaultsConfig(guidance=2.0), where)
+    return where
+
+
+def test_a_checkpoint_on_disk_with_guidance(run: Run, painter: Path, tmp_path: Path) -> None:
+    told = run("imagine", "--target", painter, "--prompt", "a red apple", "--window", 8, "--compare", "--json",
+               "--size", "8x8", "-o", tmp_path / "x.png")  # fmt: skip
+    document = json.loads(told.out)
+    assert told.code == 0
+    assert document["guidance"] == 2
+    assert len(set(document["tokens"])) > 3
+    assert all(270 <= token < 286 for token in document["tokens"])
+    assert document["compare"][-1]["identical"] is True
+    with Image.open(tmp_path / "x.png") as picture:
+        assert picture.size == (32, 32)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--size", "5x4"), "cannot draw 5 x 4"),
+        (("--size", "big"), "give WIDTHxHEIGHT"),
+        (("--guidance", "0.5"), "guidance is 0.5"),
+    ],
+)
+def test_bad_input_to_a_checkpoint(run: Run, painter: Path, options: tuple[str, ...], says: str) -> None:
+    told = run("imagine", "--target", painter, "--prompt", "a", *options)
     assert told.code == 2
-    assert "draws no pictures" in told.err
+    assert says in told.err
+
+
+def test_a_target_that_draws_nothing_is_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    told = run("imagine", "--prompt", "a", "--target", tmp_path)
+    assert told.code == 2
+    assert "draws" in told.err
 
 
 def test_the_visual_suite(run: Run, target: Toy) -> None:
