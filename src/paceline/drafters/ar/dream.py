@@ -180,9 +180,9 @@ class Dream:
             total = total + config.decay**j * (divergence + config.weight_feature * feature)
             if first is not None and config.weight_distill:
                 distill = regression(first, _taken(lesson.at[config.distill_layer], *own))
-                total, sums["distill"] = total + config.weight_distill * distill, float(distill)
+                total, sums["distill"] = total + config.weight_distill * distill, float(distill.detach())
             sums[f"hit{j + 1}"] = float((logits.argmax(-1) == goal.labels[goal.where]).sum())
-            sums |= {"kl": float(divergence), "feature": float(feature)} if j == 0 else {}
+            sums |= {"kl": float(divergence.detach()), "feature": float(feature.detach())} if j == 0 else {}
         return Loss(total, lesson.terms, sums)
 
 

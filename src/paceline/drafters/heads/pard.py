@@ -85,6 +85,7 @@ class Pard:
     level: ClassVar[int] = 2
     trained: ClassVar[bool] = True
     paired: ClassVar[bool] = True
+    draws: ClassVar[bool] = True  # its loss drops rows at random
     lesson_layers: ClassVar[tuple[int, ...]] = ()
     Config: ClassVar[type] = PardConfig
 
