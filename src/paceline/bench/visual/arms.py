@@ -1,4 +1,4 @@
-"""Who draws in the visual benchmark: methods by window, the biased reference, and a drafter that copies frames."""
+"""Who draws in the visual benchmark: methods by window, biased and lossy references, and a copier of frames."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from paceline.bench import stale
 from paceline.clock import Clock, silent
 from paceline.core import Context, Coupling, Draft, Drafter, Needs, Rule, TargetSession, Verdict
 from paceline.couplings import Maximal
-from paceline.drafters.free.jacobi import METHODS, PLAIN, pair
+from paceline.drafters.free.jacobi import METHODS, PLAIN, Jacobi, pair
 from paceline.errors import UsageError, unknown
 from paceline.layout import Layout
+from paceline.pictures.codebook import Codebook
+from paceline.relaxed import Grouped, Pooled, nearest
 
 Kind = Literal["exact", "biased", "lossy"]  # biased: meant to be exact, and is not
 COPY = "copy-frame"  # the floor of a clip: the frame before, guessed as it is
+STALE = stale.NAME.split()[0]
+GSD, LANTERN = "gsd", "lantern"  # relaxed acceptance over SJD: another law than the target's
+GROUP, NEAR, DELTA = 10, 16, 0.2
 WINDOWS = (8, 16, 32, 64)
 
 
@@ -47,33 +52,55 @@ def default_start(layout: Layout) -> str:
     return "previous-frame-law" if layout.frames > 1 else "left"
 
 
-def arms(methods: Sequence[str], windows: Sequence[int], starts: Sequence[str], layout: Layout) -> list[Arm]:
+def arms(
+    methods: Sequence[str],
+    windows: Sequence[int],
+    starts: Sequence[str],
+    layout: Layout,
+    codebook: Codebook | None = None,
+) -> list[Arm]:
     """Plain decoding, then each method at each window from each start. "all": every method, and the references.
 
-    Raises UsageError for a name that is unknown.
+    codebook: of the codes, for rules that pool codes that look alike. Raises UsageError for a name that is unknown.
     """
-    offered = [*METHODS, stale.NAME.split()[0], *([COPY] if layout.frames > 1 else [])]
+    offered = [*METHODS, STALE, *([COPY] if layout.frames > 1 else []), GSD, *([LANTERN] if codebook else [])]
     for name in methods:
         if name not in (*offered, PLAIN, "all"):
             raise unknown("method", name, [*offered, PLAIN, "all"])
     wanted = offered if "all" in methods else [name for name in dict.fromkeys(methods) if name != PLAIN]
+    near = None if codebook is None or LANTERN not in wanted else _look_alikes(codebook, layout)
     found = [plain()]
     for window in windows:
         for method in wanted:
             own = ["previous-frame"] if method == COPY else list(starts) or [default_start(layout)]
-            found += [_arm(method, window, start) for start in own]
+            found += [_arm(method, window, start, near) for start in own]
     for arm in found:
         arm.build(layout)  # a bad window or start is told now
     return found
 
 
-def _arm(method: str, window: int, start: str) -> Arm:
+def _arm(method: str, window: int, start: str, near: Tensor | None) -> Arm:
+    def jacobi(name: str, layout: Layout) -> Jacobi:
+        return Jacobi(name, window, start, layout)
+
     if method == COPY:
         return Arm(COPY, window, start, "exact", lambda layout: (CopyFrame(window, layout), Maximal()))
-    if method == stale.NAME.split()[0]:
+    if method == STALE:
         build = lambda layout: (stale.Stale(window=window, start=start, layout=layout), Maximal())  # noqa: E731
         return Arm(stale.NAME, window, start, "biased", build)
+    if method == GSD:
+        name = f"{GSD} (groups of {GROUP})"
+        return Arm(name, window, start, "lossy", lambda layout: (jacobi("sjd", layout), Grouped(GROUP)))
+    if method == LANTERN:
+        assert near is not None
+        name = f"{LANTERN} (k={NEAR}, δ={DELTA})"
+        return Arm(name, window, start, "lossy", lambda layout: (jacobi("sjd", layout), Pooled(near, DELTA)))
     return Arm(method, window, start, "exact", lambda layout: pair(method, window=window, start=start, layout=layout))
+
+
+def _look_alikes(codebook: Codebook, layout: Layout) -> Tensor:
+    """[V, NEAR]; see `relaxed.nearest`."""
+    return nearest(torch.from_numpy(codebook.table), min(NEAR, len(codebook.table) - 1), layout.codes[0])
 
 
 @dataclass(frozen=True, slots=True)

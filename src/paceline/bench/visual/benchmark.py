@@ -27,11 +27,12 @@ class VisualPlan:
     windows: tuple[int, ...] = WINDOWS
     starts: tuple[str, ...] = ()  # empty: each layout's default
     guidance: float | None = None  # None: the checkpoint's own
-    lossy: tuple[Arm, ...] = ()
 
     def arms(self, task: str) -> list[Arm]:
         """Who draws for a task."""
-        return [*arms(self.methods, self.windows, self.starts, self.targets[task].layout), *self.lossy]
+        target = self.targets[task]
+        codebook = getattr(getattr(target, "plan", None), "codebook", None)
+        return arms(self.methods, self.windows, self.starts, target.layout, codebook)
 
     def scale(self, task: str) -> float:
         """Guidance of a task."""

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from paceline.bench.visual import report
-from paceline.bench.visual.arms import COPY, Arm, CopyFrame, arms
+from paceline.bench.visual.arms import COPY, CopyFrame, arms
 from paceline.bench.visual.benchmark import VisualPlan, benchmark, captions_of, task_names, task_of
 from paceline.bench.visual.measure import FIELDS, draw, ledger, measures, ratios
 from paceline.bench.visual.prompts import Caption
 from paceline.core import Prompt, Rule, decode
 from paceline.couplings import Maximal
-from paceline.drafters.free.jacobi import pair
 from paceline.errors import UsageError
+from paceline.pictures.codebook import Codebook
 from paceline.sampling import Sampling
 from unit.bench.visual.toy import toy
 
@@ -28,8 +28,7 @@ WARM, COOL = Sampling(temperature=1, max_new_tokens=999), Sampling(temperature=0
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
     targets = {"image": toy(), "video": toy(2, 3)}
-    named = Arm("pretend", 4, "left", "lossy", lambda layout: pair("sjd", window=4, start="left", layout=layout))
-    plan = VisualPlan(targets, windows=(6,), lossy=(named,))
+    plan = VisualPlan(targets, windows=(6,))
     captions = {task: captions_of(target, 2, None) for task, target in targets.items()}
     steps: list[str] = []
     found = benchmark(plan, captions, [COOL, WARM], step=lambda arm, task, t: steps.append(arm))
@@ -68,8 +67,8 @@ def test_rows_add_up(document: dict[str, Any]) -> None:
 def test_the_biased_rule_and_lossy_methods_are_named(document: dict[str, Any]) -> None:
     assert {r["kind"] for r in document["rows"] if "biased" in r["method"]} == {"biased"}
     assert len(rows(document, kind="biased")) == 2 * 2 * 3
-    assert {r["method"] for r in document["lossy"]} == {"pretend"}
-    assert not rows(document, method="pretend")
+    assert {r["method"] for r in document["lossy"]} == {"gsd (groups of 10)"}
+    assert {r["kind"] for r in document["rows"]} == {"exact", "biased"}
 
 
 def test_coupled_guesses_need_fewer_forwards_than_redrawn_ones(document: dict[str, Any]) -> None:
@@ -181,6 +180,17 @@ def test_copied_guesses_are_those_of_the_frame_before() -> None:
     assert session._row([5, 6]) == []
     assert session._row([5, 6, 7, 8, 1]) == [6, 7, 8, 1]
     assert session._row([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) == [7]  # the last code is the verifier's
+
+
+def test_lossy_rules_say_so_and_save_forwards() -> None:
+    target, book = toy(), Codebook(np.random.default_rng(0).random((16, 3), dtype=np.float32), 1)
+    found = arms(["sjd", "gsd", "lantern"], [8], [], target.layout, book)
+    assert [arm.kind for arm in found] == ["exact", "exact", "lossy", "lossy"]
+    assert [arm.build(target.layout)[1].exact for arm in found] == [True, True, False, False]
+    nfe = [sum(draw(target, arm, "a b", Sampling(temperature=1, seed=s), 1.0).nfe for s in range(12)) for arm in found]
+    assert nfe[0] == 12 * 16
+    assert nfe[2] < nfe[1]
+    assert nfe[3] < nfe[1]
 
 
 def test_bad_names_are_refused_before_anything_is_drawn() -> None:
