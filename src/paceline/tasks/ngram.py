@@ -38,10 +38,10 @@ class Table:
     order: int = ORDER
     counts: dict[tuple[Hashable, ...], Counter[Hashable]] = field(default_factory=dict)
 
-    def learn(self, answers: Iterable[Sequence[Hashable]]) -> None:
-        """Adds the answers, each with its end, to the counts."""
+    def learn(self, answers: Iterable[Sequence[Hashable]], *, ended: bool = True) -> None:
+        """Adds the answers to the counts, each with an end mark unless `ended` is False."""
         for answer in answers:
-            stream = framed(answer)
+            stream = framed(answer) if ended else framed(answer)[:-1]
             for i in range(1, len(stream)):
                 for k in range(min(self.order, i + 1)):
                     self.counts.setdefault(stream[i - k : i], Counter())[stream[i]] += 1

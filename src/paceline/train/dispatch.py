@@ -18,6 +18,7 @@ KINDS = {
     "lm": "paceline.train.language:run",
     "visual": "paceline.train.visual:run",
     "drafters": "paceline.train.drafters:run",
+    "ngram": "paceline.train.ngram:run",
 }  # fmt: skip
 
 

@@ -13,39 +13,35 @@ from torch import Tensor
 
 from paceline.clock import Clock, silent
 from paceline.core import Context, Draft, Needs, Rule, Target, TargetSession, Verdict
+from paceline.drafters.directory import LICENSE, check
 from paceline.errors import UsageError
 from paceline.tasks.ngram import ORDER, Table, longest
 
 START = -1  # stands before an answer's first token
-WEIGHTS = "model.safetensors"
+CONFIG, RECORD, WEIGHTS = "config.json", "paceline.json", "model.safetensors"
 Follows = Mapping[tuple[int, ...], int]  # context, oldest token first -> the token that follows it most often
 
 
-def learn(answers: Iterable[Sequence[int]], end: int, order: int = ORDER, least: int = 1) -> Follows:
-    """What follows each context of up to order - 1 tokens of these answers; `end` ends each of them.
+def learn(answers: Iterable[Sequence[int]], order: int = ORDER, least: int = 1) -> Follows:
+    """What follows each context of up to order - 1 tokens of these answers, which hold their end token if they ended.
 
     Left out, since the guesses stay the same: a context that says what its own end without the first token says. Left
     out, though they may not: contexts of two tokens and more that were seen fewer than `least` times.
     Raises UsageError without answers.
     """
     table = Table(order)
-    table.learn(answers)
+    table.learn(answers, ended=False)
     if not table.counts:
         raise UsageError("an n-gram table needs at least one answer to learn from")
-    marks = {"<start>": START, "<end>": end}
     follows = dict[tuple[int, ...], int]()
     for context in sorted(table.counts, key=len):  # shorter ones first
-        seen = table.counts[context]
-        guess = _id(table.guess(context), marks)
-        ids = tuple(_id(token, marks) for token in context)
+        guess: Any = table.guess(context)
+        ids = tuple(START if token == "<start>" else token for token in context)
         shorter = longest(follows, ids[1:], order) if ids else None
-        if (len(ids) < 2 or seen.total() >= least) and (shorter is None or follows[shorter] != guess):
+        seen_enough = len(ids) < 2 or table.counts[context].total() >= least
+        if seen_enough and (shorter is None or follows[shorter] != guess):
             follows[ids] = guess
     return follows
-
-
-def _id(token: Any, marks: Mapping[str, int]) -> int:
-    return marks[token] if isinstance(token, str) else int(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ class NGram:
 
     follows: Follows
     order: int
-    end: int  # the id after which nothing is guessed
+    ends: tuple[int, ...]  # ids after which nothing is guessed
     guesses: int = 4  # at most, a round
 
     level: ClassVar[int] = 0
@@ -71,7 +67,7 @@ class NGram:
     def tiny(cls, model: Target) -> NGram:
         """An instance for the law tests, which has read four answers of small ids."""
         v = model.vocab_size
-        return cls(learn([[i % v, (i * i) % v, 1, (3 * i) % v, 0] for i in range(4)], 2), ORDER, 2, guesses=3)
+        return cls(learn([[i % v, (i * i) % v, 1, (3 * i) % v, 0, 2] for i in range(4)]), ORDER, (2,), guesses=3)
 
     @classmethod
     def load(cls, path: Path, target: Any, open_model: Callable[[Path], Any], **options: Any) -> NGram:
@@ -80,26 +76,24 @@ class NGram:
         from safetensors.torch import load_file
 
         try:
-            config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+            config, record = (
+                json.loads((path / f"{n}.json").read_text(encoding="utf-8")) for n in ("config", "paceline")
+            )
             stored = load_file(path / WEIGHTS)
-            order, end, vocab = int(config["order"]), int(config["end"]), int(config["vocab_size"])
+            order, ends, contract = int(config["order"]), tuple(config["ends"]), record["contract"]
             parts = [(stored[f"context.{k}"], stored[f"next.{k}"]) for k in range(order)]
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise UsageError(f"{path} holds no n-gram table: {' '.join(str(error).split()):.200}") from error
-        if vocab != target.vocab_size:
-            raise UsageError(
-                f"the n-gram table in {path} speaks a vocabulary of {vocab:,} tokens; this target has "
-                f"{target.vocab_size:,}"
-            )
+        check(contract, {"target": target.fingerprint()}, path)
         follows = {
             tuple(context): token
             for contexts, tokens in parts
             for context, token in zip(contexts.tolist(), tokens.tolist(), strict=True)
         }
-        return cls(follows, order, end, **options)
+        return cls(follows, order, ends, **options)
 
-    def save(self, path: Path, vocab_size: int) -> None:
-        """Write config.json and model.safetensors into this directory, which is made if it is not there."""
+    def save(self, path: Path, target: Any, provenance: Mapping[str, Any]) -> None:
+        """Write config.json, model.safetensors and paceline.json into this directory, made if it is not there."""
         from safetensors.torch import save_file
 
         tensors = dict[str, Tensor]()
@@ -109,8 +103,11 @@ class NGram:
             tensors[f"next.{k}"] = torch.tensor([t for _, t in some], dtype=torch.int32)
         path.mkdir(parents=True, exist_ok=True)
         save_file(tensors, path / WEIGHTS)
-        config = {"order": self.order, "end": self.end, "vocab_size": vocab_size, "contexts": len(self.follows)}
-        (path / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        config = {"order": self.order, "ends": list(self.ends), "contexts": len(self.follows)}
+        contract = {"target": dict(target.fingerprint())}
+        record = {"license": LICENSE, "method": "ngram", "contract": contract, "provenance": dict(provenance)}
+        for name, told in ((CONFIG, config), (RECORD, record)):
+            (path / name).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
     def open(self, session: TargetSession, context: Context, rule: Rule, *, clock: Clock = silent) -> NGramSession:
         return NGramSession(self, [[START] for _ in context.prompts])
@@ -119,7 +116,7 @@ class NGram:
         """Up to `guesses` tokens behind an answer that begins with START; none behind its end."""
         tokens = list(said[1 - self.order :]) if self.order > 1 else []
         found = list[int]()
-        while len(found) < self.guesses and (found or said)[-1] != self.end:
+        while len(found) < self.guesses and (found or said)[-1] not in self.ends:
             known = longest(self.follows, tuple(tokens), self.order)
             assert known is not None  # the empty context is
             found.append(self.follows[known])
