@@ -13,11 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
+from paceline.bench.report import Column, fitting, identity, number, ratio
 from paceline.cli.display import verdict
 from paceline.cli.imagining import enlarged
 from paceline.painting import Canvas, Commission, Painting, Stroke
 
-DEPTHS = (1, 2, 4, 8, 16, 32)  # guesses whose acceptance the table shows
+DEPTHS = ((1, 2, 4, 8, 16, 32), (1, 4, 16), ())  # guesses whose acceptance the table shows, as it is wide
 
 
 class Easel:
@@ -71,7 +72,7 @@ class Easel:
             self.console.print(preview(_row(self.work.target.frames(painted.canvases[0].tokens))))
         self.console.print(_summary(record))
         if rows := record.get("compare"):
-            self.console.print(table(rows))
+            self.console.print(table(rows, self.console))
             exact = next(row for row in rows if row["method"] == "scd-exact")
             self.console.print(Text.assemble("scd-exact identical to plain with this seed: ", verdict(exact)))
 
@@ -88,21 +89,26 @@ def _summary(record: Mapping[str, Any]) -> Text:
     )
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def table(rows: Sequence[Mapping[str, Any]], console: Console) -> Table:
     """Methods beside plain decoding; acceptance is the share of rounds in which at least so many guesses were right."""
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     longest = max(len(row["survival"]) for row in rows)
-    depths = [depth for depth in DEPTHS if depth <= longest]
-    for head in ("method", "nfe", "ratio", "ms", "wall", "τ", *(f"≥{depth}" for depth in depths), "identical"):
-        shown.add_column(head, justify="left" if head in ("method", "identical") else "right", no_wrap=True)
-    for row in rows:
-        accepted = [f"{row['survival'][d - 1]:.2f}" if d <= len(row["survival"]) else "–" for d in depths]
-        known = "–" if row["identical"] is None else verdict(row)[0]
-        shown.add_row(
-            row["method"], f"{row['nfe']:.1f}", f"{row['nfe_ratio']:.2f}×", f"{row['wall_ms']:.0f}",
-            f"{row['wall_ratio']:.2f}×", f"{row['tau']:.2f}", *accepted, known,
-        )  # fmt: skip
-    return shown
+    return fitting([_columns([d for d in depths if d <= longest]) for depths in DEPTHS], rows, console)
+
+
+def _columns(depths: Sequence[int]) -> list[Column]:
+    def accepted(depth: int) -> Column:
+        return Column(f"≥{depth}", lambda r: f"{r['survival'][depth - 1]:.2f}" if depth <= len(r["survival"]) else "–")
+
+    return [
+        Column("method", lambda r: str(r["method"])),
+        Column("nfe", number("nfe", ".1f")),
+        Column("ratio", ratio("nfe_ratio", interval=False)),
+        Column("ms", number("wall_ms", ".0f")),
+        Column("wall", ratio("wall_ratio", interval=False)),
+        Column("τ", number("tau")),
+        *map(accepted, depths),
+        Column("identical", identity),
+    ]
 
 
 def _row(pictures: Sequence[Image.Image]) -> Image.Image:
