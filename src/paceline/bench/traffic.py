@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ class Ask:
     messages: tuple[dict[str, Any], ...]  # OpenAI-style
     longest_edge: int | None = None  # pixels; None: the checkpoint's own choice
     items: tuple[str, ...] | None = None  # facts that a right answer holds, in order; None: nobody knows
+    right: Callable[[str], float] | None = None  # another rule for the score of an answer, in place of items
 
     @property
     def pictures(self) -> int:
@@ -33,7 +34,9 @@ class Ask:
         return sum(part["type"] != "text" for part in parts)
 
     def score(self, text: str) -> float | None:
-        """Share of the expected facts that the answer holds; None without expectations."""
+        """Share of the expected facts that the answer holds, or what `right` says; None without expectations."""
+        if self.right is not None:
+            return self.right(text)
         return None if self.items is None else item_accuracy(text, self.items)
 
 

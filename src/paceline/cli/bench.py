@@ -10,7 +10,7 @@ import typer
 from paceline.cli import FAULT, options, output
 from paceline.cli.bench_visual import Order, bench_visual
 from paceline.cli.opening import known_coupling, open_target, sampling_of
-from paceline.errors import UsageError
+from paceline.errors import UsageError, unknown
 
 TRAFFIC, VISUAL = "Traffic", "Pictures and clips"
 
@@ -24,7 +24,7 @@ def bench(
     dtype: options.DType = None,
     threads: options.Threads = None,
     longest_edge: options.LongestEdge = None,
-    suite: Annotated[str, typer.Option(help="m6, text or visual.", rich_help_panel=TRAFFIC)] = "m6",
+    suite: Annotated[str, typer.Option(help="m6, text, visual or a public benchmark.", rich_help_panel=TRAFFIC)] = "m6",
     tasks: Annotated[str, typer.Option(help="a,b,… of the suite, or all.", rich_help_panel=TRAFFIC)] = "all",
     limit: Annotated[
         int | None, typer.Option(min=1, help="Prompts a task; default 8, or all of --prompts.", rich_help_panel=TRAFFIC)
@@ -35,6 +35,10 @@ def bench(
     ] = None,
     images: Annotated[
         Path | None, typer.Option(help="Directory of the pictures of --prompts.", rich_help_panel=TRAFFIC)
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Public benchmark: a local copy or hub id; default: as published.", rich_help_panel=TRAFFIC),
     ] = None,
     temperature: Annotated[
         str | None,
@@ -62,6 +66,12 @@ def bench(
     quiet: options.Quiet = False,
 ) -> None:
     """Measure drafters. Exit code 1: a drafter, or plain decoding, wrote another text than it must."""
+    from paceline.bench import public, traffic
+
+    if suite not in (known := [*traffic.SUITES, "visual", *public.SUITES]):
+        raise unknown("suite", suite, known)
+    if data is not None and (prompts is not None or suite not in public.SUITES):
+        raise UsageError(f"--data goes with --suite and one of {', '.join(public.SUITES)}")
     if suite == "visual":
         output.writable(out)
         order = Order(
@@ -77,12 +87,12 @@ def bench(
     ]
     known_coupling(coupling)
     output.writable(out)
-    from paceline.bench import traffic
-
     if prompts is None and images is not None:
         raise UsageError("--images goes with --prompts: a file that says what to ask about the pictures")
     if prompts is not None:
         name, asks = traffic.OWN, {traffic.OWN: traffic.own_asks(prompts, images, limit, longest_edge)}
+    elif suite in public.SUITES:
+        name, asks = suite, public.asks_of(suite, data, options.listed(tasks), limit or 8, longest_edge)
     else:
         name, chosen = suite, traffic.tasks_of(suite, options.listed(tasks))
         asks = {task: traffic.asks_of(suite, task, limit or 8, longest_edge) for task in chosen}
@@ -91,8 +101,8 @@ def bench(
 
     plan = plan_of(model, options.listed(drafters), coupling=coupling, repeats=repeats, hf=hf)
     extra: dict[str, Any] = {
-        "target": target, "suite": name, "limit": limit, "coupling": coupling, "top_k": top_k, "top_p": top_p,
-        "min_p": min_p, "seed": seed, "max_new_tokens": max_new_tokens, "repeats": repeats,
+        "target": target, "suite": name, "data": data, "limit": limit, "coupling": coupling, "top_k": top_k,
+        "top_p": top_p, "min_p": min_p, "seed": seed, "max_new_tokens": max_new_tokens, "repeats": repeats,
     }  # fmt: skip
     from paceline.cli.progress import bar
 
