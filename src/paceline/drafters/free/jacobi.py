@@ -70,9 +70,10 @@ class Sibling:
 class Jacobi:
     """Guesses a window of tokens and lets every round improve them, with the target's laws at every place.
 
-    A guess that is not settled is told with the law of the newest forward, whether it agreed or not: this makes it
-    lossless (proof: `docs/decisions/0007-q-is-the-newest-p.md`). `method` says how guesses live on; its coupling is the caller's to use:
-    `pair` gives both. Raises UsageError for a window outside 1 … 128, an unknown name, a start without its layout.
+    A guess that is not settled is told with the law of the newest forward, whether it agreed or not: that makes it
+    lossless (proof: docs/decisions/0008-q-is-the-newest-p.md). `method` says how guesses live on; the coupling that
+    goes with it is the caller's to use, and `pair` gives both. Raises UsageError for a window outside 1 … 128, an
+    unknown name, a start without its layout, and a sibling without its start.
     """
 
     method: str = "scd-exact"
@@ -80,9 +81,7 @@ class Jacobi:
     start: str = "left"
     layout: Layout | None = None  # None: text without a known end
     sibling: Sibling | None = None
-    adaptive: float = (
-        0.0  # guesses = this many times the running mean of settled tokens, at most L - 1; 0: always L - 1
-    )
+    adaptive: float = 0.0  # guesses = so many times the running mean of settled tokens; 0: always L - 1
 
     level: ClassVar[int] = 0
     trained: ClassVar[bool] = False
