@@ -47,11 +47,18 @@ class Drawn:
         return [Prompt(torch.tensor([1, *row.tolist(), *self.ends])) for row in rows]
 
 
+class Without(Visual):
+    """One whose unconditional prompt needs no tokenizer."""
+
+    def unconditional(self, prompt: Prompt) -> Prompt:
+        return Prompt(torch.tensor([1, 29]))
+
+
 def _visual(*shape: int) -> Drawn:
     *frames, height, width = shape
     model = T.LlamaForCausalLM(T.LlamaConfig(vocab_size=64, **TEXT))
     layout = Layout.raster(width, height, *frames, codes=(30, 62))
-    return Drawn(Visual(_wide(model), plan=Plan(layout)), 28, (29,))
+    return Drawn(Without(_wide(model), plan=Plan(layout)), 28, (29,))
 
 
 def _janus() -> Drawn:
@@ -60,7 +67,7 @@ def _janus() -> Drawn:
         "projection_dim": H, "num_image_tokens": 36, "mlp_ratio": 2.0,
     }  # fmt: skip
     vq = {
-        "embed_dim": 8, "num_embeddings": 40, "latent_channels": 8, "base_channels": 32, "channel_multiplier": [1, 1],
+        "embed_dim": 8, "num_embeddings": 72, "latent_channels": 8, "base_channels": 32, "channel_multiplier": [1, 1],
         "num_res_blocks": 1, "projection_dim": H, "image_token_embed_dim": H,
     }  # fmt: skip
     config = T.JanusConfig(
@@ -131,13 +138,13 @@ def _chameleon(lined: bool) -> Drawn:
 
 def _imagegpt() -> Drawn:
     config = T.ImageGPTConfig(vocab_size=49, n_positions=36, n_embd=H, n_layer=3, n_head=4)
-    model = _wide(T.ImageGPTForCausalImageModeling(config))
+    model = _wide(T.ImageGPTForCausalImageModeling(config), seed=8)
     clusters = torch.linspace(-1, 1, 48 * 3).view(48, 3).tolist()
     return Drawn(load_target(model, processor=T.ImageGPTImageProcessor(clusters=clusters)), 0, alone=True)
 
 
-def _wide(model: T.PreTrainedModel) -> Any:
-    draw = torch.Generator().manual_seed(1)
+def _wide(model: T.PreTrainedModel, seed: int = 1) -> Any:
+    draw = torch.Generator().manual_seed(seed)
     model = model.double().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -24,6 +24,7 @@ class Replay:
     shape: Shape
     seed: int = 0
     depth: int = 4
+    ids: int = 110  # wrong guesses are below it
     needs: Needs = Needs()
 
     def open(self, session: TargetSession, context: Context, rule: Rule, *, clock: Clock = silent) -> ReplaySession:
@@ -76,7 +77,7 @@ class ReplaySession:
         return float(torch.rand((), generator=self.draw))
 
     def _wrong(self) -> int:
-        return int(torch.randint(3, 110, (), generator=self.draw))
+        return int(torch.randint(3, self.how.ids, (), generator=self.draw))
 
     def keep(self, rows: Tensor) -> None:
         self.said = [self.said[r] for r in rows.tolist()]
