@@ -65,15 +65,25 @@ class DraftersRecipe:
     pack: PackConfig = field(default_factory=PackConfig)
     held_out: HeldOutConfig = field(default_factory=HeldOutConfig)
     store: Path | None = None  # keep taps here instead of reading the target at every step
+    only: str = ""  # names of the drafters to train, with commas; empty: all
 
     def __post_init__(self) -> None:
         names = [each.name or each.method for each in self.drafters]
+        for wanted in self.only.split(",") if self.only else ():
+            if wanted.strip() not in names:
+                raise unknown("drafter of this recipe", wanted.strip(), names)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"drafters must be named apart, and one at least; these are {names}")
         for each in self.drafters:
             kinds = [known for known in METHODS if hasattr(method(known), "loss")]
             if each.method not in kinds:
                 raise unknown("method with a loss", each.method, kinds)
+
+    @property
+    def chosen(self) -> tuple[DrafterConfig, ...]:
+        """The drafters that are trained."""
+        wanted = {name.strip() for name in self.only.split(",")}
+        return tuple(each for each in self.drafters if not self.only or (each.name or each.method) in wanted)
 
 
 def run(path: Path, output: Path, data: Path | None = None, render: bool = True, changes: Sequence[str] = ()) -> Result:
@@ -97,7 +107,7 @@ class Run:
         writable(output)
         self.target = load_target(config.target)
         freeze(self.target)
-        self.drafters = {each.name or each.method: make(each, self.target, config.seed) for each in config.drafters}
+        self.drafters = {each.name or each.method: make(each, self.target, config.seed) for each in config.chosen}
         self.needs = needs_of(list(self.drafters.values()), self.target.shared)
         alone = replace(config.questions, exchanges=1) if self.needs.scores else config.questions
         self.questions = Questions(alone, self.target, "train")
@@ -114,7 +124,7 @@ class Run:
                 drafter.speak(frequency)
         classroom = Classroom(self.drafters, self._reader())
         source = TalkSource(self.talk, len(self.questions.groups), self.config.pack, self.config.seed)
-        rates = {f"{each.name or each.method}.": each.rate for each in self.config.drafters}
+        rates = {f"{each.name or each.method}.": each.rate for each in self.config.chosen}
         loop = replace(self.config.loop, rates={**rates, **self.config.loop.rates})
         trainer = Trainer(
             classroom.nets, classroom, source, loop, self.output / "joint",
@@ -171,7 +181,7 @@ class Run:
         if parallel.rank() or not self.recordings:
             return {}
         found: dict[str, float] = {}
-        for each in self.config.drafters:
+        for each in self.config.chosen:
             name = each.name or each.method
             drafter: Any = directory.with_options(self.drafters[name], each.options)
             drafter.net.eval()
@@ -183,7 +193,7 @@ class Run:
     def keep(self, path: Path, step: int) -> None:
         """Write every drafter as it is now."""
         facts = {**provenance_of(path, self.answers), "steps": step, "seed": self.config.seed}
-        for each in self.config.drafters:
+        for each in self.config.chosen:
             name = each.name or each.method
             where = self.output / "drafters" / name
             directory.write(where, each.method, self.drafters[name], self.target, facts)
@@ -207,9 +217,10 @@ def plan(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
 
     config = recipe.load(path, DraftersRecipe, changes)
     target = load_target(config.target)
-    drafters = {each.name or each.method: make(each, target, config.seed) for each in config.drafters}
+    drafters = {each.name or each.method: make(each, target, config.seed) for each in config.chosen}
     needs = needs_of(list(drafters.values()), target.shared)
     resolved = json.loads(json.dumps(dataclasses.asdict(config), default=str))
+    resolved["drafters"] = [d for d in resolved["drafters"] if (d["name"] or d["method"]) in drafters]
     for each, drafter in zip(resolved["drafters"], drafters.values(), strict=True):
         each["config"] = json.loads(json.dumps(dataclasses.asdict(drafter.config)))
         each["parameters"] = sum(p.numel() for p in drafter.net.parameters())

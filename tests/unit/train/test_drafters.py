@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from paceline.core import Shared
+from paceline.drafters import METHODS, method
 from paceline.errors import UsageError
 from paceline.loading import load_drafter
 from paceline.targets import load_target
-from paceline.train import dispatch
+from paceline.train import dispatch, drafters, recipe
 from paceline.train.recipe import RecipeError
 from unit.train import school
 
@@ -61,9 +64,9 @@ def test_a_run_logs_learns_and_leaves_drafters(first: Path, target: Path) -> Non
 
 def test_alone_as_in_company(first: Path, target: Path, tmp_path: Path) -> None:
     """One drafter of a joint run ends with the weights that it ends with alone."""
-    text = school.RECIPE[: school.RECIPE.rindex("[[drafters]]")]
-    dispatch.run(school.recipe(tmp_path, target, text), tmp_path / "run", first)
+    dispatch.run(school.recipe(tmp_path, target), tmp_path / "run", first, changes=["only=eagle"])
     assert same(first, tmp_path / "run", "eagle")
+    assert not (tmp_path / "run" / "drafters" / "small").exists()
 
 
 def test_stopped_anywhere_it_ends_the_same(first: Path, target: Path, tmp_path: Path) -> None:
@@ -125,6 +128,7 @@ def test_a_store_that_does_not_fit_is_refused_first(
         ("drafters.1.name=eagle", "must be named apart"),
         ("questions.scenes={scienc=2}", "did you mean 'science'?"),
         ("loop.steps", "write key=value"),
+        ("only=smal", "unknown drafter of this recipe 'smal'; did you mean 'small'?"),
         ("loop.decay_steps=3", "a cosine schedule decays by itself"),
         ("loop.tracker=wandb", "allowed are none, tensorboard, trackio"),
     ],
@@ -170,6 +174,19 @@ def test_a_loss_that_is_lost_names_batch_and_drafter(
     with pytest.raises(Diverged, match=r"step 2: loss is nan in batch \w+/train/.*drafter 'eagle'.*step-00000002"):
         dispatch.run(recipe, run, first, changes=["loop.steps=4"])
     assert (run / "joint" / "step-00000002").is_dir()
+
+
+def test_the_bundled_recipe_trains_every_method() -> None:
+    """Each entry's config is one that its method takes for a target of tiny-native's sizes."""
+    path = Path(__file__).parents[3] / "recipes" / "tiny-native-drafters.toml"
+    config = recipe.load(path, drafters.DraftersRecipe)
+    assert {each.method for each in config.chosen} == {name for name in METHODS if hasattr(method(name), "loss")}
+    weight = torch.zeros(2560, 256)
+    shared = Shared(weight.__getitem__, lambda hidden: hidden @ weight.T, 256, 10, 2560, torch.empty(0))
+    for each in config.chosen:
+        made = drafters.make(each, SimpleNamespace(shared=shared), 1)
+        size = sum(2 * p.numel() for p in made.net.parameters())
+        assert 0 < size < 4 * 2**20, f"{each.method} weighs {size / 2**20:.1f} MiB in half precision"
 
 
 def test_kinds_without_changes_say_so(tmp_path: Path) -> None:
