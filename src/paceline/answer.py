@@ -15,7 +15,7 @@ from paceline.core import Drafter, Prompt, Rule, Target, Verdict, decode
 from paceline.couplings import COUPLINGS
 from paceline.errors import UsageError, unknown
 from paceline.sampling import GREEDY, Sampling
-from paceline.spelling import Text
+from paceline.spelling import BROKEN, Text
 from paceline.trace import Round, Trace
 
 Message = Mapping[str, Any]  # OpenAI-style: {"role": …, "content": text or parts}
@@ -122,7 +122,10 @@ class Row:
 def guessed(target: TextTarget, row: Row, piece: Piece, shown: int) -> tuple[str, str]:
     """The piece's text in two: what its accepted guesses spell, and what the target added. shown: characters before."""
     own = sum(not accepted for accepted in piece.accepted)
-    cut = max(0, min(len(piece.text), len(target.decode(row.tokens[: len(row.tokens) - own])) - shown))
+    if own == len(piece.accepted):
+        return "", piece.text
+    before = target.decode(row.tokens[: len(row.tokens) - own]).rstrip(BROKEN)
+    cut = max(0, min(len(piece.text), len(before) - shown))
     return piece.text[:cut], piece.text[cut:]
 
 

@@ -36,7 +36,12 @@ def audit(
     images: Annotated[
         Path | None, typer.Option(help="Directory of the pictures of --prompts or --log.", rich_help_panel=TRAFFIC)
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, help="Of each prompt for the law of Maximal; 0: leave it out.")] = 96,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Of each prompt for the law of Maximal (default 96; 0: none), or of --sampler (6000)."
+        ),
+    ] = None,
     law_prompts: Annotated[int, typer.Option(min=1, help="Prompts whose law is sampled.")] = 4,
     temperature: Annotated[float, typer.Option(help="Of the checks above 0.", rich_help_panel=options.DRAW)] = 1.0,
     top_k: options.TopK = 0,
@@ -83,7 +88,7 @@ def audit(
     meta: dict[str, Any] = {"seed": seed}
     if sampler is not None:
         meta |= {"sampler": sampler}
-        checks = _sampler(sampler, seed)
+        checks = _sampler(sampler, samples or 6000, seed)
     elif log is not None:
         meta |= {"target": target, "log": log, "dtype": dtype or "float32"}
         checks = _log(opened, log, images, longest_edge, seed)
@@ -92,7 +97,7 @@ def audit(
         model = opened()
         encoded = _prompts(model, tasks, limit, prompts, images, longest_edge)
         meta |= {"prompts": len(encoded)}
-        checks = _drafter(model, drafter, encoded, sampling, samples, law_prompts, bf16, say)
+        checks = _drafter(model, drafter, encoded, sampling, 96 if samples is None else samples, law_prompts, bf16, say)
     from paceline.audit.check import document
     from paceline.audit.report import html, lines
 
@@ -109,10 +114,10 @@ def audit(
         raise typer.Exit(FAULT)
 
 
-def _sampler(reference: str, seed: int) -> list[Any]:
+def _sampler(reference: str, count: int, seed: int) -> list[Any]:
     from paceline.audit.samplers import load_sampler, sampler
 
-    return [sampler(load_sampler(reference), seed=seed)]
+    return [sampler(load_sampler(reference), count=count, seed=seed)]
 
 
 def _log(opened: Callable[[], Any], log: Path, images: Path | None, longest_edge: int | None, seed: int) -> list[Any]:
