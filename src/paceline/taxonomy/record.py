@@ -68,7 +68,7 @@ class Method:
     note: str | None = None
     drafter: str | None = None  # the name that runs it here, in the table of drafters
     options: tuple[tuple[str, str], ...] = ()  # of that drafter, name and value
-    coupling: str | None = None  # the rule that runs it here, in the table of couplings
+    coupling: str | None = None  # the rule that runs it here: in the table of couplings, or "module:class"
 
     @property
     def runnable(self) -> bool:
