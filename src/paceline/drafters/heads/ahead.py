@@ -11,7 +11,7 @@ Worked example, paired rows of an answer a1 a2 a3 to a question that ends in a0;
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -90,3 +90,24 @@ class Goals:
             total = total + weight * value
             sums[f"right_{guess + 1}"] = right
         return Loss(total, self.lesson.terms, sums)
+
+
+@torch.no_grad()
+def accuracies(
+    forced: Callable[[Goals], Iterable[Tensor]], lessons: Iterable[Lesson], guesses: int, choices: int = 8
+) -> list[list[float]]:
+    """How often choice r of guess k is the answer's token, [guesses][choices]: what `ranks.best` makes a tree of.
+
+    forced: a drafter's logits under teacher forcing. Raises ValueError for lessons in which a guess is never learnt.
+    """
+    right = torch.zeros(guesses, choices)
+    seen = [0] * guesses
+    for lesson in lessons:
+        goals = Goals(lesson, guesses)
+        for guess, (goal, logits) in enumerate(zip(goals.each, forced(goals), strict=True)):
+            best = logits.topk(min(choices, logits.shape[-1]), -1).indices
+            right[guess, : best.shape[1]] += (best == goal.labels[goal.where][:, None]).sum(0).cpu()
+            seen[guess] += len(logits)
+    if not all(seen):
+        raise ValueError(f"guess {seen.index(0) + 1} is learnt nowhere: the answers are too short to measure it")
+    return (right / torch.tensor(seen)[:, None]).tolist()

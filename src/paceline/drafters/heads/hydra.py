@@ -103,7 +103,7 @@ class Hydra:
     Config: ClassVar[type] = HydraConfig
 
     def __post_init__(self) -> None:
-        ranks.check(self.tree, self.nodes, self.config.guesses)
+        object.__setattr__(self, "tree", ranks.check(self.tree, self.nodes, self.config.guesses))
 
     @property
     def needs(self) -> Needs:

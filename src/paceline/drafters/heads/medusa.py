@@ -75,7 +75,7 @@ class Medusa:
     Config: ClassVar[type] = MedusaConfig
 
     def __post_init__(self) -> None:
-        ranks.check(self.tree, self.nodes, self.config.guesses)
+        object.__setattr__(self, "tree", ranks.check(self.tree, self.nodes, self.config.guesses))
 
     @property
     def needs(self) -> Needs:

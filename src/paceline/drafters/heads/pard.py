@@ -90,7 +90,7 @@ class Pard:
     Config: ClassVar[type] = PardConfig
 
     def __post_init__(self) -> None:
-        ranks.check(self.tree, self.nodes, self.config.guesses)
+        object.__setattr__(self, "tree", ranks.check(self.tree, self.nodes, self.config.guesses))
 
     @property
     def needs(self) -> Needs:

@@ -75,12 +75,14 @@ def usual(depths: int) -> list[list[float]]:
     return [[0.6 * 0.4**rank for rank in range(8)]] * depths
 
 
-def check(tree: Paths, nodes: int, guesses: int) -> None:
-    """Raise ValueError for options of a drafter that make no tree, or one deeper than its guesses."""
+def check(tree: Sequence[Sequence[int]], nodes: int, guesses: int) -> Paths:
+    """The option as paths. Raises ValueError for what makes no tree, or one deeper than its drafter guesses."""
     if nodes < 1:
         raise ValueError(f"nodes is {nodes}; it must be 1 or more")
-    if tree and build(tree).height > guesses:
-        raise ValueError(f"the tree is {build(tree).height} deep; this drafter guesses {guesses} places")
+    paths = tuple(tuple(path) for path in tree)
+    if paths and build(paths).height > guesses:
+        raise ValueError(f"the tree is {build(paths).height} deep; this drafter guesses {guesses} places")
+    return paths
 
 
 def chosen(tree: Paths, nodes: int, guesses: int, device: torch.device | str = "cpu") -> Ranks:
@@ -105,7 +107,7 @@ def build(paths: Paths, device: torch.device | str = "cpu") -> Ranks:
         if path[:-1] not in number or min(path) < 0 or (path[-1] and elder not in number):
             raise ValueError(f"path {path} hangs in the air: its parent or its elder sibling is not in the tree")
     levels = [[path for path in order if len(path) == k] for k in range(1, len(order[-1]) + 1)]
-    parents = [[()], *levels]
+    parents: list[list[tuple[int, ...]]] = [[()], *levels]
     above = (torch.tensor([parents[k].index(p[:-1]) for p in level], device=device) for k, level in enumerate(levels))
     return Ranks(
         tree.of(torch.tensor([[number[path[:-1]] for path in order]], device=device)),

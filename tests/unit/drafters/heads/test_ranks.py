@@ -114,3 +114,17 @@ def test_laws_of_a_grown_tree_stand_in_the_order_of_its_nodes() -> None:
     assert ranks.grown(given, 4, drawn=False) is None
     assert ranks.grown([Sampling().law(LOGITS)], 4, drawn=True) is None
     assert tree.chain(1).is_chain
+
+
+def test_options_that_make_no_tree_are_refused() -> None:
+    assert ranks.check([[0], [0, 0]], 4, 2) == ((0,), (0, 0))  # as a recipe writes it
+    for paths, nodes, said in (([], 0, "nodes is 0"), ([[0], [0, 0]], 4, "2 deep"), ([[1]], 4, "hangs in the air")):
+        with pytest.raises(ValueError, match=said):
+            ranks.check(paths, nodes, 1)
+
+
+def test_without_a_tree_the_best_of_the_usual_chances_is_taken() -> None:
+    shape = ranks.chosen((), 16, 4)
+    assert shape.tree.size == 16
+    assert shape.height == 4
+    assert ranks.chosen(((0,),), 16, 4).tree.size == 1

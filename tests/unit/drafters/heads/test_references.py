@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from paceline.conditioning import Full, Rows
 from paceline.drafters.ar.dream import DreamConfig, DreamNet
-from paceline.drafters.heads.ahead import Goals
+from paceline.drafters.heads.ahead import Goals, accuracies
 from paceline.drafters.heads.hydra import HydraConfig, HydraNet
 from paceline.drafters.heads.medusa import Medusa, MedusaConfig, MedusaNet
 from paceline.drafters.heads.mtp import Mtp, MtpConfig, MtpNet, onward
@@ -186,3 +186,15 @@ def test_a_mask_sees_what_its_row_sees_and_the_masks_between() -> None:
         [1, 1, 0, 0, 1, 0],  # guess 1 of row 1
         [1, 0, 0, 1, 0, 1],  # guess 2 of row 0
     ]
+
+
+def test_how_often_each_choice_is_right() -> None:
+    """Rows 2, 3, 4 and 5 learn tokens 1, 2, 3 and 1; rows 2 and 3 then 2 and 3."""
+    ladder = torch.tensor([[3.0, 2.0, 1.0, 0.0]])  # choices in the order of the ids
+
+    def forced(goals: Goals) -> list[Tensor]:
+        return [ladder.expand(int(goal.where.sum()), -1) for goal in goals.each]
+
+    assert accuracies(forced, [worked(), worked()], 2, choices=5) == [[0, 0.5, 0.25, 0.25, 0], [0, 0, 0.5, 0.5, 0]]
+    with pytest.raises(ValueError, match="guess 4 is learnt nowhere"):
+        accuracies(forced, [worked()], 4)
