@@ -11,7 +11,7 @@ INTRO = """# Methods of speculative and parallel decoding
 
 Written by `make docs` from `src/paceline/taxonomy/methods.toml`; `paceline methods --help` says how to query it.
 
-{count} records, {published} of them published methods, {runs} of which run here. An empty cell is not known to us;
+{count} records, {published} of them published methods; {runs} run here. An empty cell is not known to us;
 "none" says that there is none. Every record says on what it rests. Gains are the authors' own or come from whom the
 claim names; with different windows, models and hardware they do not compare with each other. The fields are orthogonal:
 a drafter's level says nothing of its tree, a tree nothing of the rule that verifies it.
