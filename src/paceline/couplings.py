@@ -84,12 +84,7 @@ class Mixture:
         taken = torch.full(self.guesses.shape[:-1], -1, device=self.guesses.device)
         for k, chance in enumerate(self.chances):
             taken = torch.where((taken < 0) & (u[..., k] < chance), self.guesses[..., k], taken)
-        missing = (taken < 0).nonzero(as_tuple=True)
-        if missing[0].numel():
-            place = dice.keep(missing[0])
-            at = dice.position.expand_as(taken)[missing]
-            taken[missing] = self.rest[missing].draw(Dice(place.seed, at, place.turn, dice.actor), REST)
-        return taken
+        return taken.where(taken >= 0, self.rest.draw(dice, REST))
 
     def dense(self, vocab: int) -> Tensor:
         """[..., vocab] probabilities, for exact enumeration."""

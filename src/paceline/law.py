@@ -30,7 +30,7 @@ class Point:
         """A point loses nothing that would change it: what is left of it is itself."""
         return self
 
-    def draw(self, dice: Dice, lane: int, *, shared: bool = False) -> Tensor:
+    def draw(self, dice: Dice, lane: int) -> Tensor:
         return self.ids
 
     def race(self, dice: Dice, width: int) -> Tensor:
@@ -68,10 +68,9 @@ class Sparse:
         """norm(max(p - q, 0)) at the places of `where`, p elsewhere and where nothing is left."""
         return replace(self, probs=_left(self.probs, q.prob(self.ids), where))
 
-    def draw(self, dice: Dice, lane: int, *, shared: bool = False) -> Tensor:
-        """[...]; one id a place, by an exponential race keyed by id."""
-        at = _times(self.probs, dice.uniform(lane, self.ids, shared=shared)).argmax(-1, keepdim=True)
-        return self.ids.gather(-1, at)[..., 0]
+    def draw(self, dice: Dice, lane: int) -> Tensor:
+        """[...]; one id a place, by one number of the lane."""
+        return self.ids.gather(-1, _inverse(self.probs, dice, lane))[..., 0]
 
     def race(self, dice: Dice, width: int) -> Tensor:
         """[..., width]; the first finishers of the shared race, best first, pads (-1) where mass ends."""
@@ -116,19 +115,17 @@ class Dense:
         """norm(max(p - q, 0)) at the places of `where`, p elsewhere and where nothing is left."""
         return Dense(_left(self.probs, q.dense(self.probs.shape[-1]).to(self.probs.dtype), where))
 
-    def draw(self, dice: Dice, lane: int, *, shared: bool = False) -> Tensor:
-        """[...]; one id a place, by an exponential race keyed by id."""
-        return self._speed(dice, lane, shared).argmax(-1)
+    def draw(self, dice: Dice, lane: int) -> Tensor:
+        """[...]; one id a place, by one number of the lane."""
+        return _inverse(self.probs, dice, lane)[..., 0]
 
     def race(self, dice: Dice, width: int) -> Tensor:
         """[..., width]; the first finishers of the shared race, best first, pads (-1) where mass ends."""
-        best = self._speed(dice, RACE, True).topk(min(width, self.probs.shape[-1]), -1)
+        ids = torch.arange(self.probs.shape[-1], device=self.probs.device)
+        speed = _times(self.probs, dice.uniform(RACE, ids, shared=True))
+        best = speed.topk(min(width, self.probs.shape[-1]), -1)
         ids = best.indices.where(best.values > 0, -1)
         return torch.nn.functional.pad(ids, (0, width - ids.shape[-1]), value=-1)
-
-    def _speed(self, dice: Dice, lane: int, shared: bool) -> Tensor:
-        ids = torch.arange(self.probs.shape[-1], device=self.probs.device)
-        return _times(self.probs, dice.uniform(lane, ids, shared=shared))
 
     def dense(self, vocab: int) -> Tensor:
         """[..., vocab] probabilities; a shorter vocabulary is filled with zeros."""
@@ -188,6 +185,16 @@ def _merge(laws: Sequence[Law], dim: int, join: Callable[[list[Tensor], int], Te
     if all(isinstance(law, Dense) for law in laws):
         return Dense(join([law.probs for law in laws if isinstance(law, Dense)], dim))
     raise TypeError(f"laws of different forms cannot be joined: {sorted({type(law).__name__ for law in laws})}")
+
+
+def _inverse(probs: Tensor, dice: Dice, lane: int) -> Tensor:
+    """[..., 1]; where the running sum reaches u times the whole: a draw from p for a uniform u, never one without mass.
+
+    Sums in float64: the draw is as exact as the probabilities.
+    """
+    sums = probs.cumsum(-1, dtype=torch.float64)
+    u = dice.uniform(lane, torch.zeros(1, dtype=torch.long, device=probs.device))
+    return torch.searchsorted(sums, (u * sums[..., -1:]).expand(*sums.shape[:-1], 1).contiguous())
 
 
 def _times(probs: Tensor, u: Tensor) -> Tensor:
