@@ -71,7 +71,7 @@ class Jacobi:
     """Guesses a window of tokens and lets every round improve them, with the target's laws at every place.
 
     A guess that is not settled is told with the law of the newest forward, whether it agreed or not: that makes it
-    lossless (proof: docs/decisions/0008-q-is-the-newest-p.md). `method` says how guesses live on; the coupling that
+    lossless (proof: docs/decisions/0009-q-is-the-newest-p.md). `method` says how guesses live on; the coupling that
     goes with it is the caller's to use, and `pair` gives both. Raises UsageError for a window outside 1 … 128, an
     unknown name, a start without its layout, and a sibling without its start.
     """
