@@ -55,9 +55,11 @@ class Drawing(HFTarget):
     ) -> tuple[TargetSession, Context, Pass]:
         """Read the prompts; guidance comes first, the row grammar second, temperature and the rest in the law.
 
-        Raises UsageError for an empty prompt, and for one that leaves no room for the layout.
+        Raises UsageError for an empty prompt, one that leaves no room for the layout, and one that holds pictures.
         """
         for prompt in prompts:
+            if any(key.startswith("pixel") for key in prompt.inputs):
+                raise UsageError(f"{type(self.model).__name__} draws from captions here: leave pictures out")
             if (total := len(prompt.ids) + self.layout.size - 1) > self.max_length:
                 raise UsageError(
                     f"the prompt has {len(prompt.ids):,} tokens and the picture {self.layout.size:,}; "

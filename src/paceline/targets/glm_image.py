@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from paceline.core import Prompt
-from paceline.errors import UsageError
 from paceline.hf.body import Body
 from paceline.hf.session import Session
 from paceline.layout import Layout
@@ -28,7 +27,7 @@ BEGIN_GRID, END_GRID, BEGIN = "<sop>", "<eop>", "<|dit_token_16384|>"
 
 
 class GlmImage(Drawing):
-    """Sides in steps of 32 pixels. Captions only: pictures in a prompt are refused. It was trained without guidance."""
+    """Sides in steps of 32 pixels. It was trained without guidance."""
 
     auto = "GlmImageForConditionalGeneration"
 
@@ -71,8 +70,6 @@ class GlmImage(Drawing):
         return tokenizer(text + grids, return_tensors="pt")["input_ids"][0]
 
     def placed(self, opened: Opened, prompts: Sequence[Prompt]) -> Opened:
-        if any("pixel_values" in prompt.inputs for prompt in prompts):
-            raise UsageError("GLM-Image takes captions here; editing a picture is not offered yet")
         session, context, seen = opened
         assert isinstance(session, Session)
         return GridSession.of(session, places(self.layout).to(self.device), prompts), context, seen

@@ -57,9 +57,7 @@ class ImageGPT(Drawing):
         """The colour of each cluster. Raises UsageError where the target was built without its image processor."""
         clusters = getattr(self.processor, "clusters", None)
         if clusters is None:
-            raise UsageError(
-                "this target has no colour clusters: give its image processor beside the model"
-            )
+            raise UsageError("this target has no colour clusters: give its image processor beside the model")
         colours = torch.as_tensor(clusters, dtype=torch.float32)[codes]
         return ((colours + 1.0) * 127.5).round().clamp(0, 255).to(torch.uint8).numpy()
 
