@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +107,7 @@ def _sampling(order: Order, temperature: float, targets: Mapping[str, Any]) -> A
 
 
 @contextmanager
-def _bar(total: int, *, hidden: bool) -> Iterator[Any]:
+def _bar(total: int, *, hidden: bool) -> Generator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

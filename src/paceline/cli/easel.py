@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Easel:
         self.task: TaskID | None = None
 
     @contextmanager
-    def bar(self, name: str) -> Iterator[None]:
+    def bar(self, name: str) -> Generator[None]:
         """A bar of settled tokens (of methods, when `advance` is called) while something is drawn."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         hidden = self.hidden or not self.console.is_terminal

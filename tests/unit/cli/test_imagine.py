@@ -197,6 +197,7 @@ def test_the_visual_suite(run: Run, target: Toy) -> None:
     assert "| scd-exact | 4 |" in Path("r.md").read_text()
     shown = run(*asked)
     assert "nats a token" in shown.out
+    assert shown.out.count("scd-exact") == 4  # three parts, and the line of its gain
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from paceline.bench import stale
 from paceline.clock import Clock, silent
-from paceline.core import Context, Coupling, Draft, Drafter, Needs, Rule, TargetSession, Verdict
+from paceline.core import Context, Coupling, Draft, Needs, Rule, TargetSession, Verdict
 from paceline.couplings import Maximal
 from paceline.drafters.free.jacobi import METHODS, PLAIN, Jacobi, pair
 from paceline.errors import UsageError, unknown
@@ -35,7 +35,7 @@ class Arm:
     window: int  # 1 for plain decoding
     start: str
     kind: Kind
-    build: Callable[[Layout], tuple[Drafter, Coupling]]
+    build: Callable[[Layout], tuple[Any, Coupling]]  # a Drafter and who verifies it
 
     @property
     def name(self) -> str:
@@ -80,22 +80,25 @@ def arms(
 
 
 def _arm(method: str, window: int, start: str, near: Tensor | None) -> Arm:
-    def jacobi(name: str, layout: Layout) -> Jacobi:
-        return Jacobi(name, window, start, layout)
+    def told(name: str, kind: Kind, build: Callable[[Layout], tuple[Any, Coupling]]) -> Arm:
+        return Arm(name, window, start, kind, build)
+
+    def redrawn(layout: Layout) -> Any:
+        return Jacobi("sjd", window, start, layout)
+
+    def biased(layout: Layout) -> Any:
+        return stale.Stale(window=window, start=start, layout=layout)
 
     if method == COPY:
-        return Arm(COPY, window, start, "exact", lambda layout: (CopyFrame(window, layout), Maximal()))
+        return told(COPY, "exact", lambda layout: (CopyFrame(window, layout), Maximal()))
     if method == STALE:
-        build = lambda layout: (stale.Stale(window=window, start=start, layout=layout), Maximal())  # noqa: E731
-        return Arm(stale.NAME, window, start, "biased", build)
+        return told(stale.NAME, "biased", lambda layout: (biased(layout), Maximal()))
     if method == GSD:
-        name = f"{GSD} (groups of {GROUP})"
-        return Arm(name, window, start, "lossy", lambda layout: (jacobi("sjd", layout), Grouped(GROUP)))
+        return told(f"{GSD} (groups of {GROUP})", "lossy", lambda layout: (redrawn(layout), Grouped(GROUP)))
     if method == LANTERN:
         assert near is not None
-        name = f"{LANTERN} (k={NEAR}, δ={DELTA})"
-        return Arm(name, window, start, "lossy", lambda layout: (jacobi("sjd", layout), Pooled(near, DELTA)))
-    return Arm(method, window, start, "exact", lambda layout: pair(method, window=window, start=start, layout=layout))
+        return told(f"{LANTERN} (k={NEAR}, δ={DELTA})", "lossy", lambda layout: (redrawn(layout), Pooled(near, DELTA)))
+    return told(method, "exact", lambda layout: pair(method, window=window, start=start, layout=layout))
 
 
 def _look_alikes(codebook: Codebook, layout: Layout) -> Tensor:

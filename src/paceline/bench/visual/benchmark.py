@@ -77,7 +77,7 @@ def benchmark(
         raise UsageError("nothing to measure: no target that draws")
     first = next(iter(plan.targets.values()))
     told = {
-        "suite": "visual", "targets": {task: getattr(target, "name", "") for task, target in plan.targets.items()},
+        "suite": "visual", "targets": {task: target.name or str(target.path) for task, target in plan.targets.items()},
         "windows": list(plan.windows), "temperatures": [s.temperature for s in samplings], **(settings or {}),
     }  # fmt: skip
     cells: list[Cell] = [

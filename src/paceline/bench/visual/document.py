@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -66,7 +66,7 @@ def _identity(cell: Cell, arm: Arm, part: str) -> dict[str, Any]:
 
 
 def _phases_ms(runs: Sequence[Drawn]) -> dict[Phase, float]:
-    names = dict.fromkeys(phase for run in runs for phase in run.phases)
+    names: dict[Phase, None] = dict.fromkeys(phase for run in runs for phase in run.phases)
     return {name: 1000 * sum(run.phases.get(name, 0.0) for run in runs) / len(runs) for name in names}
 
 
@@ -95,7 +95,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for r in whole:
         if r["kind"] != "exact" or r["method"] in (PLAIN, "sjd"):
             continue
-        sjd, biased = (_beside(whole, r, rule) for rule in (lambda o: o["method"] == "sjd", _is_biased))
+        sjd, biased = (_beside(whole, r, rule) for rule in (_is_sjd, _is_biased))
         found.append(
             {
                 **{key: r[key] for key in ("task", "temperature", "method", "window", "start", "nfe_ratio")},
@@ -107,11 +107,17 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"gains": found, **told, "compared": sum(r["n_captions"] for r in whole if r["identical"] is not None)}
 
 
+def _is_sjd(r: Mapping[str, Any]) -> bool:
+    return r["method"] == "sjd"
+
+
 def _is_biased(r: Mapping[str, Any]) -> bool:
     return r["kind"] == "biased"
 
 
-def _beside(rows: Sequence[Mapping[str, Any]], r: Mapping[str, Any], rule: Any) -> Mapping[str, Any] | None:
+def _beside(
+    rows: Sequence[Mapping[str, Any]], r: Mapping[str, Any], rule: Callable[[Mapping[str, Any]], bool]
+) -> Mapping[str, Any] | None:
     """The row of another method in the same setting."""
     same = ("task", "temperature", "window", "start")
     return next((o for o in rows if rule(o) and all(o[key] == r[key] for key in same)), None)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from paceline.core import Verdict
-from paceline.law import Law, Point
+from paceline.law import Dense, Law, Point
 from paceline.painting import Stroke
 
 SLOTS = 128  # places of a window at most; slot k is the k-th guess behind the root
@@ -132,7 +132,7 @@ def _top(law: Law) -> int:
     """The highest id that the law may name."""
     if isinstance(law, Point):
         return int(law.ids.max())
-    return law.probs.shape[-1] - 1 if not hasattr(law, "ids") else int(law.ids[law.probs > 0].max())
+    return law.probs.shape[-1] - 1 if isinstance(law, Dense) else int(law.ids[law.probs > 0].max())
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -108,11 +108,9 @@ def clip_score(drawn: Tensor, captions: Sequence[str], directory: Path) -> float
 
 
 def _clip(directory: Path) -> tuple[Any, Any]:
-    from transformers import CLIPImageProcessorPil, CLIPModel, CLIPProcessor, CLIPTokenizerFast
+    from transformers import CLIPImageProcessorPil, CLIPModel, CLIPProcessor, CLIPTokenizer
 
-    reader = CLIPProcessor(
-        CLIPImageProcessorPil.from_pretrained(directory), CLIPTokenizerFast.from_pretrained(directory)
-    )
+    reader = CLIPProcessor(CLIPImageProcessorPil.from_pretrained(directory), CLIPTokenizer.from_pretrained(directory))
     return _Embedder(CLIPModel.from_pretrained(directory).eval()), reader
 
 
