@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -136,13 +137,16 @@ def place(out: Path | None, prompt: str, layout: Layout, batch: int) -> list[Pat
 
 
 def save(work: Commission, painted: Painting, paths: Sequence[Path], scale: int) -> Sequence[Path]:
-    """Write each result, enlarged `scale` times without smoothing."""
+    """Write each result, enlarged `scale` times without smoothing; each file appears whole or not at all."""
     for row, path in zip(painted.canvases, paths, strict=True):
-        shown = [enlarged(frame, scale) for frame in work.target.frames(row.tokens)]
-        if len(shown) > 1:
-            shown[0].save(path, save_all=True, append_images=shown[1:], duration=MILLISECONDS, loop=0)
-        else:
-            shown[0].save(path)
+        first, *rest = [enlarged(frame, scale) for frame in work.target.frames(row.tokens)]
+        clip: dict[str, Any] = {"save_all": True, "append_images": rest, "duration": MILLISECONDS, "loop": 0}
+        draft = path.with_name(f".{path.stem}.writing{path.suffix}")
+        try:
+            first.save(draft, **(clip if rest else {}))
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
     return paths
 
 
