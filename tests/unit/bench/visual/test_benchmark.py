@@ -15,9 +15,11 @@ from paceline.bench.visual.arms import COPY, CopyFrame, arms
 from paceline.bench.visual.benchmark import VisualPlan, benchmark, captions_of, task_names, task_of
 from paceline.bench.visual.measure import FIELDS, draw, ledger, measures, ratios
 from paceline.bench.visual.prompts import Caption
-from paceline.core import Prompt, Rule, decode
+from paceline.core import Draft, Prompt, Rule, Verdict, decode
 from paceline.couplings import Maximal
+from paceline.drafters.free.none import NoDraft
 from paceline.errors import UsageError
+from paceline.law import Dense
 from paceline.pictures.codebook import Codebook
 from paceline.sampling import Sampling
 from unit.bench.visual.toy import toy
@@ -143,33 +145,47 @@ def test_enough_captions_make_intervals() -> None:
     assert ledger(drawn[arm.name]).shape == (8, len(FIELDS))
 
 
-def test_copying_frames_keeps_the_law_and_gains_where_frames_repeat() -> None:
-    """The law of three tokens behind the first frame, against plain decoding, over many seeds."""
-    target, seeds = toy(2, 2), torch.arange(4000)
-    prompts = [Prompt(torch.zeros(1, dtype=torch.long))] * len(seeds)
+class Pretending(CopyFrame):
+    """The mutant: says that its guesses were drawn, all codes alike, where they were chosen."""
 
-    def tokens(drafter: Any, coupling: Any) -> np.ndarray:
-        parts, have = [], 0
-        done = [list[int]() for _ in seeds]
-        for verdict in decode(target, drafter, Rule(Sampling(temperature=0.3).law, coupling), prompts, seeds):
-            for row, own, n in zip(done, verdict.tokens.tolist(), verdict.length.tolist(), strict=True):
-                row += own[:n]
-            have = min(map(len, done))
-            if have >= 6:
-                break
-        parts = [row[:6] for row in done]
-        return np.array(parts)
+    def open(self, *args: Any, **kwargs: Any) -> Any:
+        session = super().open(*args, **kwargs)
+        honest = session.propose
 
-    copied = tokens(CopyFrame(4, target.layout), Maximal())
-    from paceline.drafters.free.none import NoDraft
+        def propose(verdict: Verdict) -> Draft:
+            draft = honest(verdict)
+            rows, n = draft.tokens.shape
+            return Draft.chain(draft.tokens, Dense(torch.full((rows, n + 1, 16), 1 / 16)))
 
-    plain = tokens(NoDraft(), Maximal())
-    cells = 16**2
-    for columns in ((0, 4), (4, 5)):
-        a, b = (np.bincount(x[:, columns[0]] * 16 + x[:, columns[1]], minlength=cells) for x in (copied, plain))
-        kept = a + b >= 20
-        chi2 = ((a - b)[kept] ** 2 / (a + b)[kept]).sum()
-        assert chi2 < kept.sum() + 4.5 * np.sqrt(2 * kept.sum())
+        session.propose = propose  # type: ignore[method-assign]
+        return session
+
+
+def first_tokens(drafter: Any, seeds: int) -> np.ndarray:
+    """[seeds, 6]; the first six tokens of two frames of 2 x 2 codes, verified by the maximal coupling."""
+    prompts = [Prompt(torch.zeros(1, dtype=torch.long))] * seeds
+    rule, done = Rule(Sampling(temperature=0.3).law, Maximal()), [list[int]() for _ in range(seeds)]
+    for verdict in decode(toy(2, 2), drafter, rule, prompts, torch.arange(seeds)):
+        for row, own, n in zip(done, verdict.tokens.tolist(), verdict.length.tolist(), strict=True):
+            row += own[:n]
+        if min(map(len, done)) >= 6:
+            return np.array([row[:6] for row in done])
+    raise AssertionError("decode ended")
+
+
+def excess(one: np.ndarray, other: np.ndarray, columns: tuple[int, int]) -> float:
+    """How many standard deviations the chi-square of two tables of a pair of tokens lies above its mean."""
+    a, b = (np.bincount(x[:, columns[0]] * 16 + x[:, columns[1]], minlength=256) for x in (one, other))
+    kept = a + b >= 20
+    chi2 = ((a - b)[kept] ** 2 / (a + b)[kept]).sum()
+    return float((chi2 - kept.sum()) / np.sqrt(2 * kept.sum()))
+
+
+def test_copying_frames_keeps_the_law_and_a_pretender_does_not() -> None:
+    plain, layout = first_tokens(NoDraft(), 4000), toy(2, 2).layout
+    copied, pretended = (first_tokens(kind(4, layout), 4000) for kind in (CopyFrame, Pretending))
+    assert all(excess(copied, plain, columns) < 4.5 for columns in ((0, 4), (4, 5)))
+    assert any(excess(pretended, plain, columns) > 9 for columns in ((0, 4), (4, 5)))
 
 
 def test_copied_guesses_are_those_of_the_frame_before() -> None:
