@@ -21,7 +21,7 @@ from paceline.core import Context, Draft, Needs, Rule, Shared, TargetSession, Ve
 from paceline.drafters import directory
 from paceline.drafters.block.anchors import at_rows, behind, draw_anchors, rows_behind, runs, shares
 from paceline.drafters.block.best_first import along, apart, likeliest
-from paceline.drafters.layers import Block, Memory, angles, built
+from paceline.drafters.layers import Angles, Memory, angles, built, rotate
 from paceline.drafters.lesson import Lesson, Loss
 from paceline.errors import UsageError
 from paceline.law import Point
@@ -62,6 +62,9 @@ class DFlashConfig:
             raise UsageError(f"heads ({self.heads}) must be a multiple of groups ({self.groups}), decay positive")
 
 
+EPS = 1e-6  # of all norms
+
+
 class Keys(Protocol):
     """Where a layer's keys and values go, and where all that the block may look at comes from."""
 
@@ -69,32 +72,60 @@ class Keys(Protocol):
 
 
 class BlockNet(nn.Module):
-    """Fusion of the features, draft layers, final norm. One call is one serial pass."""
+    """Fusion of the features, draft layers, final norm. One call is one serial pass.
+
+    Weights of like kind stand stacked, layer by layer, so that a few rows cost few products: `qkv` holds
+    queries, then keys, then values of each layer, and the keys and values of all layers come from one product.
+    """
 
     def __init__(self, width: int, config: DFlashConfig) -> None:
         super().__init__()
-        self.theta, self.size = config.theta, width // config.heads
+        depth, size, inner = config.depth, width // config.heads, config.feed_forward
+        self.heads, self.groups, self.size, self.theta = config.heads, config.groups, size, config.theta
         self.fuse = nn.Linear(len(config.layers) * width, width, bias=False)
-        self.fused = nn.RMSNorm(width, eps=1e-6)
-        self.layers = nn.ModuleList(
-            Block(width, config.heads, config.feed_forward, config.groups, norm=True) for _ in range(config.depth)
-        )
-        self.norm = nn.RMSNorm(width, eps=1e-6)
+        self.fused, self.norm = nn.RMSNorm(width, eps=EPS), nn.RMSNorm(width, eps=EPS)
+        self.attend_norm = nn.ParameterList(torch.ones(width) for _ in range(depth))
+        self.feed_norm = nn.ParameterList(torch.ones(width) for _ in range(depth))
+        self.head_norm = nn.ParameterList(torch.ones(2 * size) for _ in range(depth))  # of a query, then of a key
+        self.qkv = nn.Parameter(torch.empty(depth, (self.heads + 2 * self.groups) * size, width))
+        self.out = nn.Parameter(torch.empty(depth, width, self.heads * size))
+        self.gate_up = nn.Parameter(torch.empty(depth, 2 * inner, width))
+        self.down = nn.Parameter(torch.empty(depth, width, inner))
         self.mask = nn.Parameter(torch.ones(width)) if config.mask_id is None else None
 
-    def inject(self, features: Tensor, position: Tensor, into: Keys) -> None:
-        """Hand each layer its keys and values of these rows. features: [B, R, m H]; position: [B, R]."""
-        rows = self.fused(self.fuse(features))
-        at = angles(position, self.size, rows, self.theta)
-        for number, layer in enumerate(self.layers):
-            into.put(number, *layer.attention.keys(rows, at))  # type: ignore[union-attr, operator]
+    def angles(self, position: Tensor) -> Angles:
+        """Rotary positions of rows [B, R], ready to turn heads."""
+        return angles(position, self.size, self.qkv, self.theta)
 
-    def forward(self, x: Tensor, position: Tensor, mask: Tensor | None, keys: Keys) -> Tensor:
+    def inject(self, features: Tensor, at: Angles, into: Keys) -> None:
+        """Hand each layer its keys and values of these rows. features: [B, R, m H]; at: their rotary positions."""
+        rows, h, g = self.fused(self.fuse(features)), self.heads * self.size, self.groups
+        both = torch.matmul(rows, self.qkv[:, None, h:].mT).unflatten(-1, (2 * g, self.size)).transpose(2, 3)
+        k = F.rms_norm(both[:, :, :g], (self.size,), None, EPS)  # [depth, B, groups, R, size]
+        for layer, of_head in enumerate(self.head_norm):
+            into.put(layer, rotate(k[layer] * of_head[self.size :], at), both[layer, :, g:])
+
+    def forward(self, x: Tensor, at: Angles, mask: Tensor | None, keys: Keys) -> Tensor:
         """[B, n, H] of blocks x [B, n, H]; mask: what each row sees of what `keys` gives, None: all."""
-        at = angles(position, self.size, x, self.theta)
-        for number, layer in enumerate(self.layers):
-            x = layer(x, at, mask, keys, number)
+        for layer, weights in enumerate(zip(self.qkv, self.out, self.gate_up, self.down, strict=True)):
+            x = self._layer(layer, x, at, mask, keys, *weights)
         return self.norm(x)
+
+    def _layer(
+        self, layer: int, x: Tensor, at: Angles, mask: Tensor | None, keys: Keys,
+        qkv: Tensor, out: Tensor, gate_up: Tensor, down: Tensor,
+    ) -> Tensor:  # fmt: skip
+        h, g, size = self.heads, self.groups, self.size
+        every = F.linear(F.rms_norm(x, x.shape[-1:], self.attend_norm[layer], EPS), qkv)
+        every = every.unflatten(-1, (h + 2 * g, size)).transpose(1, 2)  # [B, heads + 2 groups, n, size]
+        of_q, of_k = self.head_norm[layer].view(2, 1, size)
+        scale = torch.cat([of_q.expand(h, 1, size), of_k.expand(g, 1, size)])
+        qk = rotate(F.rms_norm(every[:, : h + g], (size,), None, EPS) * scale, at)
+        k, v = keys.put(layer, qk[:, h:], every[:, h + g :])
+        seen = F.scaled_dot_product_attention(qk[:, :h], k, v, attn_mask=mask, enable_gqa=h != g)
+        x = x + F.linear(seen.transpose(1, 2).flatten(2), out)
+        gate, up = F.linear(F.rms_norm(x, x.shape[-1:], self.feed_norm[layer], EPS), gate_up).chunk(2, -1)
+        return x + F.linear(F.silu(gate) * up, down)
 
 
 class Beside:
@@ -132,7 +163,6 @@ class DFlash:
     paired: ClassVar[bool] = False
     lesson_layers: ClassVar[tuple[int, ...]] = ()
     Config: ClassVar[type[DFlashConfig]] = DFlashConfig
-    Net: ClassVar[type[BlockNet]] = BlockNet
     first: ClassVar[int] = 1  # row of a block that guesses the token behind the anchor
 
     def __post_init__(self) -> None:
@@ -208,12 +238,12 @@ class DFlash:
         """[B, A, K, H]; what blocks behind these anchors say under teacher forcing. anchors: [B, A] rows, -1 pads."""
         places, rows = self.config.block_size - self.first, lesson.rows
         n, keys = places + self.first, Beside()
-        self.net.inject(rows.features, rows.position, keys)
+        self.net.inject(rows.features, self.net.angles(rows.position), keys)
         at = anchors.clamp(min=0)
         x = self.block(rows.ids.gather(1, at), n)
         position = rows.position.gather(1, at)[..., None] + torch.arange(n, device=at.device)
         sight = behind(lesson.see, at, n)
-        out = self.net(x.flatten(1, 2), position.flatten(1), sight, keys)
+        out = self.net(x.flatten(1, 2), self.net.angles(position.flatten(1)), sight, keys)
         return out.unflatten(1, (-1, n))[:, :, self.first :]
 
     def loss(self, lesson: Lesson, generator: torch.Generator) -> Loss:
@@ -223,9 +253,25 @@ class DFlash:
         asked = labels >= 0
         logits = self.shared.head(self.taught(lesson, anchors)[asked])
         found = F.cross_entropy(logits, labels[asked], reduction="none")
-        return Loss(
-            (found * shares(asked, self.config.decay)[asked]).sum(), int(asked[..., 0].sum()), runs(logits, labels)
-        )
+        value = (found * shares(asked, self.config.decay)[asked]).sum()
+        return Loss(value, int(asked[..., 0].sum()), runs(logits, labels))
+
+
+class Turns:
+    """Rotary positions of a net, made once and looked up."""
+
+    def __init__(self, net: BlockNet) -> None:
+        self.net, self.made = net, 0
+        self.table: Angles | None = None
+
+    def __call__(self, position: Tensor) -> Angles:
+        """As `BlockNet.angles`. position: [B, R]."""
+        last = int(position.max())
+        if self.table is None or last >= self.made:
+            self.made = 2 * (last + 1)
+            self.table = self.net.angles(torch.arange(self.made, device=position.device)[None])
+        cos, sin = self.table
+        return cos[0, 0, position][:, None], sin[0, 0, position][:, None]
 
 
 class BlockSession:
@@ -233,10 +279,9 @@ class BlockSession:
 
     def __init__(self, how: DFlash, shown: Conditioning, rule: Rule, clock: Clock) -> None:
         self.how, self.shown, self.rule, self.clock = how, shown, rule, clock
-        like = how.shared.like
-        self.memory = Memory(
-            how.config.depth, len(shown.prompt.ids), how.config.groups, how.net.size, like, shown.prompt.ids.shape[1]
-        )
+        batch, room = shown.prompt.ids.shape
+        self.memory = Memory(how.config.depth, batch, how.config.groups, how.net.size, how.shared.like, room)
+        self.turns = Turns(how.net)
         self._read(shown.prompt)
 
     @torch.inference_mode()
@@ -245,16 +290,16 @@ class BlockSession:
         with self.clock("condition"):
             self._read(self.shown.rows(verdict))
         n = self.how.places + self.how.first
-        place = along(verdict.dice, n).position - 1
+        at = self.turns(along(verdict.dice, n).position - 1)
         self.memory.lay(n)
         x = self.how.block(verdict.root, n)
-        hidden = self.how.net(x, place, mutual(self.memory.length, n), self.memory)
+        hidden = self.how.net(x, at, mutual(self.memory.length, n), self.memory)
         return self.how.guess(hidden[:, self.how.first :], verdict, self.rule)
 
     def _read(self, rows: Rows) -> None:
         if rows.ids.shape[1]:
             self.memory.lay(rows.ids.shape[1])
-            self.how.net.inject(rows.features, rows.position, self.memory)
+            self.how.net.inject(rows.features, self.turns(rows.position), self.memory)
             self.memory.commit(rows.count)
 
     def keep(self, rows: Tensor) -> None:

@@ -158,9 +158,9 @@ def test_a_token_is_read_once_and_a_round_is_one_pass(name: str, monkeypatch: py
     drafter, read, passes = tiny(name), list[int](), list[int]()
     inject, forward = BlockNet.inject, BlockNet.forward
 
-    def counting(self: BlockNet, features: Tensor, position: Tensor, into: Any) -> None:
+    def counting(self: BlockNet, features: Tensor, at: Any, into: Any) -> None:
         read.append(features.shape[1])
-        inject(self, features, position, into)
+        inject(self, features, at, into)
 
     def passing(self: BlockNet, x: Tensor, *given: Any) -> Tensor:
         passes.append(x.shape[1])
