@@ -48,6 +48,12 @@ class MedusaNet(nn.Module):
         mixed = F.linear(hidden, self.zero_mix.view(-1, width)).view(-1, guesses, width)
         return hidden[:, None] + F.silu(mixed)
 
+    def all_logits(self, states: Tensor, shared: Shared) -> Tensor:
+        """[n, K', V] of the first K' heads' states, [n, K', H]."""
+        if self.head is None:
+            return shared.head(states)
+        return torch.einsum("nkh,kvh->nkv", states, self.head[: states.shape[1]])
+
     def logits(self, states: Tensor, guess: int, shared: Shared) -> Tensor:
         """[n, V] of one head's states, [n, H]."""
         return shared.head(states) if self.head is None else F.linear(states, self.head[guess])
@@ -134,8 +140,8 @@ class MedusaSession:
         newest = (rows.count - 1)[:, None, None].expand(-1, 1, rows.features.shape[2])
         states = how.net(rows.features.gather(1, newest)[:, 0])
         shape = ranks.chosen(how.tree, how.nodes, how.config.guesses, verdict.root.device)
-        logits = [how.net.logits(states[:, k], k, how.shared) for k in range(shape.height)]
-        return ranks.fill(torch.stack(logits, 1), shape, self.rule, verdict.dice, how.drawn)
+        logits = how.net.all_logits(states[:, : shape.height], how.shared)
+        return ranks.fill(logits, shape, self.rule, verdict.dice, how.drawn)
 
     def keep(self, rows: Tensor) -> None:
         self.seen.keep(rows)

@@ -243,7 +243,7 @@ class Waiting:
     def __init__(self, how: Mtp, rows: Rows, before: Tensor) -> None:
         self.how, self.rows, self.before = how, rows, before
         self.embedded = pad(how.embed(rows), (0, 0, 0, how.guesses))  # of new tokens, then of guesses
-        self.state = rows.features
+        self.state, self.short = rows.features, int(before.min()) < how.guesses - 1
 
     def lack(self, depth: int) -> Tensor:
         """[B] int64; rows by which a text is too short for this depth to have any that wait from before."""
@@ -264,13 +264,15 @@ class Waiting:
 
     def read(self, depth: int, memory: Memory, carried: Tensor | None) -> Tensor:
         """[B, n, H]; one pass at this depth. carried: [B, H], the newest settled state of the depth before."""
-        lack, width = self.lack(depth), self.rows.ids.shape[1] + depth
-        column = torch.arange(width, device=lack.device).expand(len(lack), -1)
-        token = _rows(self.embedded, column + lack[:, None])
+        width = self.rows.ids.shape[1] + depth
+        token, position = self.embedded[:, :width], self.rows.position[:, :1] + torch.arange(width).to(self.before)
         if carried is not None:
             self.state = torch.cat([carried[:, None], self.state], 1)
-            self.state = _rows(self.state, column + (lack > 0)[:, None])
-        position = self.rows.position[:, :1] + column + lack[:, None]
+        if self.short:  # where nothing waits from before, the block begins with what the depth before has just read
+            lack = self.lack(depth)[:, None]
+            column = torch.arange(width, device=lack.device).expand(len(lack), -1)
+            token, position = _rows(self.embedded, column + lack), position + lack
+            self.state = _rows(self.state, column + (lack > 0))
         self.state = self.how.net(depth, token, self.state, position, memory.lay(width), memory)
         memory.commit(self.settled(depth))
         return self.state
