@@ -17,7 +17,7 @@ from paceline.conditioning import Conditioner, Full, Rows
 from paceline.core import Context, Draft, Needs, Rule, Shared, TargetSession, Verdict
 from paceline.drafters import directory
 from paceline.drafters.ar import growth
-from paceline.drafters.heads.ahead import Goals
+from paceline.drafters.heads.goals import Goals
 from paceline.drafters.layers import Angles, Attention, Block, Memory, SwiGLU, angles, built
 from paceline.drafters.lesson import Lesson, Loss
 from paceline.errors import UsageError

@@ -16,7 +16,7 @@ from paceline.conditioning import Conditioner, Conditioning, Full, Rows
 from paceline.core import Context, Draft, Needs, Rule, Shared, TargetSession, Verdict
 from paceline.drafters import directory, layers
 from paceline.drafters.heads import ranks
-from paceline.drafters.heads.ahead import Goals
+from paceline.drafters.heads.goals import Goals
 from paceline.drafters.layers import Block, Memory
 from paceline.drafters.lesson import Lesson, Loss
 from paceline.errors import UsageError

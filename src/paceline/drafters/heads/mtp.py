@@ -15,7 +15,7 @@ from paceline.clock import Clock, silent
 from paceline.conditioning import Conditioner, Full, Rows
 from paceline.core import Context, Draft, Needs, Rule, Shared, TargetSession, Verdict
 from paceline.drafters import directory
-from paceline.drafters.heads.ahead import Goals
+from paceline.drafters.heads.goals import Goals
 from paceline.drafters.heads.ranks import choices, grown
 from paceline.drafters.layers import Block, Memory, angles, built
 from paceline.drafters.lesson import Lesson, Loss

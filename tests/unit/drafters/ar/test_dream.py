@@ -15,7 +15,7 @@ from paceline.core import Draft, Prompt, Rule, settle
 from paceline.couplings import Gumbel
 from paceline.dice import Dice
 from paceline.drafters.ar.dream import Dream, DreamConfig, Growing, regression, unroll
-from paceline.drafters.heads.ahead import Goals
+from paceline.drafters.heads.goals import Goals
 from paceline.drafters.lesson import Lesson
 from paceline.errors import UsageError
 from paceline.sampling import Sampling

@@ -14,7 +14,7 @@ from torch import Tensor
 from paceline.conditioning import Conditioner, Full, Pool, Prune, Recent, TextOnly
 from paceline.drafters import method
 from paceline.drafters.heads import ranks
-from paceline.drafters.heads.ahead import Goals
+from paceline.drafters.heads.goals import Goals
 from unit.drafters.heads.replay import PROMPTS, TARGET, TRUTH, V, lesson, rounds
 
 CHAIN = {
@@ -107,8 +107,8 @@ MUTANTS: dict[str, tuple[str, str, Any]] = {
     "steps ahead forget their own": ("dream", "paceline.drafters.layers.Attention.unroll", _blind_to_itself),
     "masks see what they guess": ("pard", "paceline.drafters.heads.pard.sight", _leaking),
     "the token after next": ("mtp", "paceline.drafters.heads.mtp.onward", _late),
-    "labels shifted by one": ("medusa", "paceline.drafters.heads.ahead.Goals.__init__", _shifted),
-    "labels shifted by one, in series": ("hydra", "paceline.drafters.heads.ahead.Goals.__init__", _shifted),
+    "labels shifted by one": ("medusa", "paceline.drafters.heads.goals.Goals.__init__", _shifted),
+    "labels shifted by one, in series": ("hydra", "paceline.drafters.heads.goals.Goals.__init__", _shifted),
 }
 
 

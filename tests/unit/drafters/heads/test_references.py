@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from paceline.conditioning import Full, Rows
 from paceline.drafters.ar.dream import DreamConfig, DreamNet
-from paceline.drafters.heads.ahead import Goals, accuracies
+from paceline.drafters.heads.goals import Goals, accuracies
 from paceline.drafters.heads.hydra import HydraConfig, HydraNet
 from paceline.drafters.heads.medusa import Medusa, MedusaConfig, MedusaNet
 from paceline.drafters.heads.mtp import Mtp, MtpConfig, MtpNet, onward
