@@ -16,6 +16,7 @@ from paceline.clock import Clock
 from paceline.core import Context, Needs, Pass, Prompt, TargetSession
 from paceline.errors import UsageError
 from paceline.hf.body import Body, takes, unchanged
+from paceline.hf.received import received, telling
 from paceline.hf.recurrent import Abreast, ReplaySession
 from paceline.hf.session import Session
 from paceline.hf.slots import Slots
@@ -30,6 +31,7 @@ class Reading:
     embeddings: Tensor | None  # [S, H]
     features: Tensor | None  # [S, F]
     offset: Tensor | None  # [1]; from sequence index to position
+    scores: Tensor | None = None  # [S]; attention received
 
 
 @torch.inference_mode()
@@ -40,9 +42,7 @@ def open_session(
     wrong = [k for k in needs.layers if not 0 <= k <= len(body.layers)]
     if wrong:
         raise UsageError(f"layers {wrong} asked for; this target has 0 (embeddings) to {len(body.layers)} (its last)")
-    if needs.scores:
-        raise UsageError("received attention scores are not offered by this target yet")
-    read = [_read(body, prompt, needs, clock) for prompt in prompts]
+    read = [_read(body, prompt, needs, image_ids, clock) for prompt in prompts]
     session = _session(body, prompts, read, needs.layers)
     seen = Pass(
         torch.stack([row.logits for row in read])[:, None],
@@ -80,14 +80,19 @@ def _context(
         image,
         embeddings=pad_sequence([row.embeddings for row in read], batch_first=True) if needs.embeddings else None,
         features=pad_sequence([row.features for row in read], batch_first=True) if needs.layers else None,
+        scores=pad_sequence([row.scores for row in read], batch_first=True) if needs.scores else None,
     )
 
 
-def _read(body: Body, prompt: Prompt, needs: Needs, clock: Clock) -> Reading:
+def _read(body: Body, prompt: Prompt, needs: Needs, image_ids: Sequence[int], clock: Clock) -> Reading:
     model, cache = body.model, body.cache()
+    config = model.config.get_text_config(decoder=True)
     inputs = _inputs(body, prompt)
     wanted = tuple(dict.fromkeys([*needs.layers, *([0] if needs.embeddings else [])]))
-    with unchanged(model) as inner, body.tapped(wanted) as seen, body.last(seen), timed(body.vision, clock):
+    with (
+        unchanged(model) as inner, body.tapped(wanted) as seen, body.last(seen), timed(body.vision, clock),
+        telling(body.decoder, config, needs.scores) as told,
+    ):  # fmt: skip
         shown = body.look(inputs)
         out = model(input_ids=prompt.ids[None].to(model.device), cache=cache, use_cache=True, **shown)
         offset = getattr(inner, "rope_deltas", None)
@@ -96,7 +101,9 @@ def _read(body: Body, prompt: Prompt, needs: Needs, clock: Clock) -> Reading:
     elif body.mrope:
         offset = torch.zeros(1, dtype=torch.long, device=model.device) if offset is None else offset.reshape(-1)[:1]
     features = torch.cat([seen[k][0] for k in needs.layers], -1) if needs.layers else None
-    return Reading(cache, out.logits[0, -1], seen[0][0] if needs.embeddings else None, features, offset)
+    image = torch.isin(prompt.ids.to(model.device), torch.tensor(list(image_ids), device=model.device))
+    scores = received(told[0], image) if needs.scores else None
+    return Reading(cache, out.logits[0, -1], seen[0][0] if needs.embeddings else None, features, offset, scores)
 
 
 def _placed(value: Any, body: Body) -> Any:

@@ -99,13 +99,15 @@ def test_a_lesson_of_pairs_holds_the_worked_example() -> None:
     assert made.further(1)[0].tolist() == [-1] * 5 + [6, 7, -1, 9, 10, -1]
 
 
-@pytest.mark.parametrize("how", [TextOnly(), Prune(0.5, "norm"), Prune(0.5, "uniform"), Prune(0.3, "random"), Pool(3)])
+@pytest.mark.parametrize(
+    "how", [TextOnly(), Prune(0.5, "norm"), Prune(0.5, "uniform"), Prune(0.3, "random"), Pool(3), Prune(0.4)]
+)
 @pytest.mark.parametrize("paired", [True, False])
 def test_training_shows_the_rows_that_decoding_shows(how: Any, paired: bool) -> None:
     """The prompt's rows of a lesson are those with which a draft session opens, and pictures' rows alone change."""
     made = tiny("idefics3")
     target, prompts = load_target(made.model), made.prompts()[:3]
-    needs = Needs((1, 2), embeddings=True)
+    needs = Needs((1, 2), embeddings=True, scores=how.scores)
     _, context, _ = target.open(prompts, needs)
     opened = how.open(context, paired).prompt
     for i, prompt in enumerate(prompts):
