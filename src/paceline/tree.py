@@ -55,10 +55,11 @@ def of(parent: Tensor) -> Tree:
         raise ValueError(f"parents come first: 0 <= parent[:, i] <= i is broken by {parent.tolist()}")
     if bool((parent == order).all()):
         return chain(n, parent.device)
-    rows = torch.arange(b, device=parent.device)
-    see = torch.eye(n + 1, dtype=torch.bool, device=parent.device).repeat(b, 1, 1)
-    for i in range(n):
-        see[:, i + 1] |= see[rows, parent[:, i]]
+    reach = torch.eye(n + 1, device=parent.device).repeat(b, 1, 1)  # 1 where a step or none leads to
+    reach[torch.arange(b, device=parent.device)[:, None], order + 1, parent] = 1
+    for _ in range(n.bit_length()):  # twice as many steps each time
+        reach = (reach @ reach).clamp_(max=1)
+    see = reach > 0
     depth = see.sum(2) - 1
     return Tree(parent, see, depth, _children(parent), int(depth.max()), False)
 
