@@ -62,8 +62,8 @@ def start(target: Any) -> Iterator[Callable[..., Live]]:
     with ExitStack() as running:
 
         def begin(drafter: Any = None, **settings: Any) -> Live:
-            given = {"grace_s": 5.0, **settings}
-            server = build(target, drafter or method("lookup")(), Settings(NAME, **given))
+            given: dict[str, Any] = {"name": NAME, "grace_s": 5.0, **settings}
+            server = build(target, drafter or method("lookup")(), Settings(**given))
             process, listener = prepare(server, "127.0.0.1", 0)
             thread = threading.Thread(target=process.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
