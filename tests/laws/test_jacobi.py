@@ -9,6 +9,7 @@ import torch
 
 from laws.families import PROMPTS, run
 from laws.streams import FREE, History, enumerated, picture, pvalue, streams
+from laws.test_decode import joined
 from paceline.couplings import Gumbel, Maximal
 from paceline.drafters.free.jacobi import METHODS, Jacobi, Sibling, pair
 from paceline.drafters.free.jacobi_starts import STARTS
@@ -148,6 +149,16 @@ def test_rows_of_unlike_progress_do_not_see_each_other(method: str, start: str) 
         for i, prompt in enumerate(PROMPTS)
     ]
     assert together == alone
+
+
+@pytest.mark.parametrize("start", ["above", "previous-frame", "sibling"])
+@pytest.mark.parametrize("method", ["scd-maximal", "scd-exact"])
+def test_rows_of_unlike_age_go_on_together_as_they_would_alone(method: str, start: str) -> None:
+    """What a start looks back to joins with its row."""
+    seed, (_, coupling) = torch.tensor([5, 6, 7]), pair(method)
+    for row, text in joined(on_table(start, 7, method), coupling, seed, 40).items():
+        alone = run(on_table(start, 7, method), coupling, FREE, [PROMPTS[row]], seed[row : row + 1], len(text))[0]
+        assert text == alone, row
 
 
 def test_a_sibling_of_the_same_seed_is_refused_where_fresh_noise_verifies() -> None:
