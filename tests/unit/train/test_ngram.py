@@ -12,7 +12,9 @@ from paceline.loading import load_drafter
 from paceline.sampling import Sampling
 from paceline.targets import load_target
 from paceline.train.dispatch import run
-from paceline.train.recipe import RecipeError
+from paceline.train.drafters import DraftersRecipe
+from paceline.train.ngram import NGramRecipe
+from paceline.train.recipe import RecipeError, load
 from unit.train import school
 
 RECIPE = """
@@ -56,3 +58,11 @@ def test_a_misspelt_key_is_told(target: Path, tmp_path: Path) -> None:
     recipe = school.recipe(tmp_path, target, RECIPE + "temprature = 1.0\n")
     with pytest.raises(RecipeError, match="did you mean 'temperature'"):
         run(recipe, tmp_path / "out")
+
+
+def test_the_bundled_recipe_asks_what_the_drafters_are_asked() -> None:
+    """So that both learn from one file of answers."""
+    recipes = Path(__file__).parents[3] / "recipes"
+    mine = load(recipes / "tiny-native-ngram.toml", NGramRecipe)
+    theirs = load(recipes / "tiny-native-drafters.toml", DraftersRecipe)
+    assert (mine.target, mine.questions, mine.answers) == (theirs.target, theirs.questions, theirs.answers)
