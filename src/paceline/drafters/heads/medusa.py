@@ -35,18 +35,26 @@ class MedusaConfig:
 
 
 class MedusaNet(nn.Module):
-    """h + silu(W_k h) for every head k, W_k starting at zero: K (H² + H V) parameters with vocabulary matrices."""
+    """h + silu(W_k h) for every head k, W_k starting at zero: K (H² + H V) parameters with vocabulary matrices.
+
+    Without them the sum is R_k h + silu(W_k h), R_k starting at one: through a frozen matrix for the next token, what
+    h says of that token could not be taken back, since silu never falls below -0.28. K 2 H² parameters.
+    """
 
     def __init__(self, width: int, vocab: int, config: MedusaConfig) -> None:
         super().__init__()
         self.zero_mix = nn.Parameter(torch.zeros(config.guesses, width, width))
-        self.head = nn.Parameter(torch.zeros(config.guesses, vocab, width)) if config.own_head else None
+        own = config.own_head
+        self.skip = None if own else nn.Parameter(torch.zeros(config.guesses, width, width))
+        self.head = nn.Parameter(torch.zeros(config.guesses, vocab, width)) if own else None
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[n, K, H]; the state of every head. hidden: [n, H], the target's final normed states."""
         guesses, width, _ = self.zero_mix.shape
-        mixed = F.linear(hidden, self.zero_mix.view(-1, width)).view(-1, guesses, width)
-        return hidden[:, None] + F.silu(mixed)
+        mixed = F.silu(F.linear(hidden, self.zero_mix.view(-1, width))).view(-1, guesses, width)
+        if self.skip is None:
+            return hidden[:, None] + mixed
+        return F.linear(hidden, self.skip.view(-1, width)).view(-1, guesses, width) + mixed
 
     def all_logits(self, states: Tensor, shared: Shared) -> Tensor:
         """[n, K', V] of the first K' heads' states, [n, K', H]."""
@@ -89,11 +97,14 @@ class Medusa:
 
     @classmethod
     def create(cls, shared: Shared, config: MedusaConfig, conditioner: Conditioner, *, seed: int = 0) -> Medusa:
-        """New heads, which say what the target says: W_k is zero, and vocabulary matrices start as the target's."""
+        """New heads, which say what the target says: W_k is zero, R_k one, and vocabulary matrices the target's."""
         net = layers.built(lambda: MedusaNet(shared.width, shared.vocab_size, config), shared.like, seed)
-        if net.head is not None:
-            with torch.no_grad():
-                net.head.copy_(shared.head(torch.eye(shared.width).to(shared.like)).T)
+        one = torch.eye(shared.width).to(shared.like)
+        with torch.no_grad():
+            if net.head is not None:
+                net.head.copy_(shared.head(one).T)
+            if net.skip is not None:
+                net.skip.copy_(one)
         return cls(net, shared, config, conditioner)
 
     @classmethod

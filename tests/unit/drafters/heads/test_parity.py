@@ -15,6 +15,7 @@ from paceline.conditioning import Conditioner, Full, Pool, Prune, Recent, TextOn
 from paceline.drafters import method
 from paceline.drafters.heads import ranks
 from paceline.drafters.heads.goals import Goals
+from paceline.drafters.heads.medusa import Medusa, MedusaConfig
 from unit.drafters.heads.replay import PROMPTS, TARGET, TRUTH, V, lesson, rounds
 
 CHAIN = {
@@ -118,6 +119,14 @@ def test_parity_catches(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(where, mutate(pkgutil.resolve_name(where)))
     with pytest.raises(AssertionError, match="close"):
         compare(chain(name))
+
+
+def test_medusa_through_the_targets_own_head_is_taught_what_it_drafts() -> None:
+    made = Medusa.create(TARGET.shared, MedusaConfig(guesses=GUESSES), Full())
+    with torch.no_grad():
+        for parameter in made.net.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(2))
+    compare(replace(made, **CHAIN["medusa"]))
 
 
 @pytest.mark.parametrize("name", CHAIN)

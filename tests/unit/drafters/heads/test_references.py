@@ -34,6 +34,7 @@ def meta(make: Any, *given: Any) -> nn.Module:
 
 def test_published_sizes() -> None:
     assert matrices(meta(MedusaNet, H, V, MedusaConfig(guesses=3, own_head=True))) == 3 * (H * H + H * V)
+    assert matrices(meta(MedusaNet, H, V, MedusaConfig(guesses=3))) == 3 * 2 * H * H
     dream = meta(DreamNet, H, DreamConfig(heads=32, groups=32, feed_forward=11_008))
     assert matrices(dream) == 3 * (4 * H * H + 3 * H * 11_008) == 607_125_504
     hydra = meta(
@@ -121,6 +122,23 @@ def test_medusas_new_heads_say_what_the_target_says(own: bool) -> None:
     for k in range(4):
         said = drafter.net.logits(drafter.net(hidden)[:, k], k, TARGET.shared)
         torch.testing.assert_close(said, TARGET.shared.head(hidden))
+
+
+def test_medusa_can_unsay_the_next_token_through_a_frozen_head() -> None:
+    """Heads that share the target's matrix learn to say another token than the state says."""
+    drafter = Medusa.create(TARGET.shared, MedusaConfig(guesses=1), Full())
+    head = TARGET.shared.head(torch.eye(4, dtype=torch.float64))  # [H, V]
+    hidden = 4 * torch.nn.functional.normalize(head.T, dim=-1)  # states that say 0, 1, 2, 3
+    goal = hidden @ head
+    optimiser = torch.optim.Adam(drafter.net.parameters(), lr=0.05)
+    for _ in range(200):
+        loss = nn.functional.cross_entropy(
+            drafter.net.all_logits(drafter.net(hidden), TARGET.shared)[:, 0], goal.argmin(-1)
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss < 0.1
 
 
 def test_hydras_heads_read_more_and_more() -> None:
