@@ -17,8 +17,8 @@ from paceline.hf.target import HFTarget
 from paceline.law import Law
 from paceline.layout import Layout
 from paceline.sampling import Sampling
-from paceline.targets.grammar import Opened, obey
-from paceline.targets.guided import check_scale, guide
+from paceline.targets.grammar import obey
+from paceline.targets.guided import Opened, check_scale, guide
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +36,7 @@ class Drawing(HFTarget):
     auto = "AutoModelForCausalLM"
     reader = "AutoTokenizer"
     obeys = frozenset({"guidance_scale"})
+    model: Any  # of a stock class whose parts the family names
     layout: Layout
     guidance: float = 1.0
     ruled: bool = True  # whether the row grammar enters the law

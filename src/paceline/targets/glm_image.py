@@ -18,7 +18,7 @@ from paceline.hf.body import Body
 from paceline.hf.session import Session
 from paceline.layout import Layout
 from paceline.targets.drawing import Drawing
-from paceline.targets.grammar import Opened
+from paceline.targets.guided import Opened
 from paceline.targets.image_mode import body_of
 
 STEP = 32  # pixels a code

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from paceline.core import Context, Draft, Pass, Prompt, TargetSession
+from paceline.core import Draft, Pass, Prompt, TargetSession
 from paceline.layout import Layout
+from paceline.targets.guided import Opened
 
 
 @dataclass(frozen=True)
@@ -19,26 +20,29 @@ class Grammar:
     Applied to guided logits, before temperature and top-k: where transformers runs such processors (decision 0007).
     """
 
-    layout: Layout
-    forced: Tensor  # [N + 1] int64; -1: a code, -2: anything (the last entry, for all that lies behind)
+    kind: Tensor  # [N + 1] int64; which penalty holds at an offset, the last entry for all that lies behind
+    penalty: Tensor  # [K, V]; 0 for what may stand, -inf for the rest
+    size: int  # N, tokens of the layout
 
     @staticmethod
-    def of(layout: Layout, device: torch.device) -> Grammar:
-        return Grammar(layout, torch.tensor([*layout.forced, -2], device=device))
+    def of(layout: Layout, like: Tensor) -> Grammar:
+        """The grammar of a layout for logits such as `like`, [..., V]."""
+        demands = sorted(set(layout.forced) | {-1})  # -1: a code
+        kinds = [*(demands.index(demand) for demand in layout.forced), len(demands)]
+        penalty = like.new_full((len(demands) + 1, like.shape[-1]), -torch.inf)
+        for row, demand in zip(penalty, demands, strict=False):
+            row[slice(*layout.codes) if demand < 0 else demand] = 0
+        penalty[-1] = 0
+        return Grammar(torch.tensor(kinds, device=like.device), penalty, layout.size)
 
     def __call__(self, logits: Tensor, offset: Tensor) -> Tensor:
         """[B, n, V]; the logits with -inf on what may not stand at these offsets. offset: [B, n], 0 or more."""
-        first, end = self.layout.codes
-        allowed = torch.full_like(logits, -torch.inf)
-        allowed[..., first:end] = logits[..., first:end]
-        demand = self.forced[offset.clamp(max=self.layout.size)][..., None]
-        at = demand.clamp(min=0)
-        one = torch.full_like(logits, -torch.inf).scatter_(-1, at, logits.gather(-1, at))
-        return torch.where(demand == -2, logits, torch.where(demand >= 0, one, allowed))
+        return logits + self.penalty[self.kind[offset.clamp(max=self.size)]]
 
-    def demands_nothing(self, vocab: int) -> bool:
+    @property
+    def demands_nothing(self) -> bool:
         """Whether every id of the head may stand everywhere, so that there is nothing to apply."""
-        return self.layout.codes == (0, vocab) and max(self.layout.forced) < 0
+        return not self.penalty[self.kind.unique()].any()
 
 
 class GrammarSession:
@@ -71,14 +75,11 @@ class GrammarSession:
         self._prompt = torch.cat([self._prompt, other._prompt])
 
 
-Opened = tuple[TargetSession, Context, Pass]
-
-
 def obey(opened: Opened, prompts: Sequence[Prompt], layout: Layout) -> Opened:
     """What `open` gave for these prompts, under the layout's grammar."""
     session, context, seen = opened
-    grammar = Grammar.of(layout, seen.logits.device)
-    if grammar.demands_nothing(seen.logits.shape[-1]):
+    grammar = Grammar.of(layout, seen.logits)
+    if grammar.demands_nothing:
         return opened
     prompt = torch.tensor([len(p.ids) for p in prompts], device=seen.logits.device)
     first = grammar(seen.logits, torch.zeros_like(prompt)[:, None])

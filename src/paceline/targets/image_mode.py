@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,11 @@ class Decoder(nn.Module):
         super().__init__()
         self.inner, self.words, self.codes = inner, words, codes
 
+    @property
+    def layers(self) -> nn.ModuleList:
+        """Those of the stock decoder."""
+        return self.inner.layers  # type: ignore[return-value]
+
     def forward(self, input_ids: Tensor, *, prompt: bool = False, **options: Any) -> Any:
         return self.inner(inputs_embeds=(self.words if prompt else self.codes)(input_ids), **options)
 
@@ -36,10 +41,11 @@ class Decoder(nn.Module):
 class ImageMode(nn.Module):
     """What prefill calls in place of the whole class: the decoder over a prompt, then the head that makes codes."""
 
-    def __init__(self, decoder: nn.Module, head: Embed, device: torch.device, **options: Any) -> None:
+    def __init__(self, model: PreTrainedModel, decoder: nn.Module, head: Embed, options: Mapping[str, Any]) -> None:
         """options: what else the decoder is told at prefill."""
         super().__init__()
-        self.decoder, self.head, self.device, self.options = decoder, head, device, options
+        self.config, self.device = model.config, model.device
+        self.decoder, self.head, self.options = decoder, head, options
 
     def forward(self, input_ids: Tensor, cache: object, use_cache: bool) -> Logits:
         out = self.decoder(input_ids=input_ids, cache=cache, use_cache=use_cache, **self.options)
@@ -50,7 +56,7 @@ def body_of(
     model: PreTrainedModel, decoder: nn.Module, layers: nn.ModuleList, head: Embed, positions: int, **options: Any
 ) -> Body:
     """The model as sessions drive it, in image mode. layers: the decoder's; options: see `ImageMode`."""
-    image_mode: Any = ImageMode(decoder, head, model.device, **options)
+    image_mode: Any = ImageMode(model, decoder, head, options)
     return Body(
         image_mode, decoder, layers, head, window=None, kinds=(), recurrent=(), mrope=False, positions=positions
     )

@@ -75,6 +75,11 @@ class Stack(nn.Module):
         self.inner, self.positions = inner, positions
         self.open = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The class's blocks."""
+        return self.inner.h  # type: ignore[return-value]
+
     def forward(
         self,
         input_ids: Tensor,

@@ -44,7 +44,7 @@ class Plan:
             said: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             *frames, height, width = map(int, said["layout"])
             first, codes = int(said["first_code"]), int(said["codes"])
-            rest = {name: type_(said[name]) for name, type_ in _OPTIONAL if name in said}
+            rest: dict[str, Any] = {name: kind(said[name]) for name, kind in _OPTIONAL if name in said}
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} cannot be read: {error!r:.100}; it gives layout, first_code and codes") from None
         if len(frames) > 1:

@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers as T
 
-from paceline.core import Prompt
+from paceline.core import Draft, Needs, Prompt
 from paceline.errors import UsageError
 from paceline.layout import Layout
 from paceline.pictures.codebook import Codebook
@@ -321,8 +321,6 @@ def test_guidance_of_a_checkpoint_is_its_default_and_no_lost_setting(recwarn: py
 
 def test_guesses_that_are_no_codes_are_read_without_harm() -> None:
     """A drafter may copy ids of the prompt, which the embedding of codes does not hold."""
-    from paceline.core import Draft
-
     target, prompt = drawn("janus").target, drawn("janus").prompts()[0]
     session, _, _ = target.open([prompt])
     session.commit(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, dtype=torch.long))
@@ -336,3 +334,21 @@ def test_shared_parts_of_janus_are_those_of_its_codes() -> None:
     shared = target.shared
     assert (shared.vocab_size, shared.width, shared.depth) == (72, 32, 3)
     assert shared.head(shared.embed(torch.tensor([[3, 71]]))).shape == (1, 2, 72)
+
+
+@pytest.mark.parametrize("name", ["janus", "emu3", "imagegpt"])
+def test_what_trained_drafters_read_is_there(name: str) -> None:
+    """Merged embeddings, layers and received attention of the conditional rows; a class that hides it says so."""
+    target, prompts = drawn(name).target, drawn(name).prompts()
+    _, context, seen = target.open(prompts, Needs(layers=(1, 3), embeddings=True))
+    assert context.features is not None
+    assert context.embeddings is not None
+    assert seen.features is not None
+    last = [row[len(prompt.ids) - 1] for row, prompt in zip(context.features, prompts, strict=True)]
+    assert torch.equal(torch.stack(last), seen.features[:, 0])
+    assert context.embeddings.shape[2] * 2 == context.features.shape[2] == 64
+    if name == "imagegpt":
+        with pytest.raises(UsageError, match="no received attention"):
+            target.open(prompts, Needs(scores=True))
+    else:
+        assert target.open(prompts, Needs(scores=True))[1].scores is not None

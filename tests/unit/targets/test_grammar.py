@@ -32,7 +32,7 @@ LINES = Layout.raster(2, 2, codes=(2, 6), line_end=7, tail=(1,))  # c c 7 c c 7 
 
 def test_grammar_leaves_what_may_stand() -> None:
     logits = torch.randn(1, 9, 8, dtype=torch.float64)
-    masked = Grammar.of(LINES, torch.device("cpu"))(logits, torch.arange(9)[None])[0]
+    masked = Grammar.of(LINES, logits)(logits, torch.arange(9)[None])[0]
     alive = [row.isfinite().nonzero()[:, 0].tolist() for row in masked]
     codes, anything = [2, 3, 4, 5], list(range(8))
     assert alive == [codes, codes, [7], codes, codes, [7], [1], anything, anything]
@@ -60,7 +60,7 @@ def _processed(logits: Tensor, order: tuple[str, ...]) -> Tensor:
 def test_grammar_comes_before_temperature_and_top_k() -> None:
     """Mutant: after them. What top-k kept may be few codes or none."""
     logits = torch.randn(400, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 2
-    masked = Grammar.of(LINES, torch.device("cpu"))(logits[None], torch.zeros(1, 400, dtype=torch.long))
+    masked = Grammar.of(LINES, logits)(logits[None], torch.zeros(1, 400, dtype=torch.long))
     ours = Sampling(temperature=0.7, top_k=3, top_p=0.9).law(masked).dense(8)[0]
     own = _processed(logits, ("grammar", "temperature", "top_k", "top_p"))
     torch.testing.assert_close(ours, own, atol=1e-12, rtol=0)
@@ -72,7 +72,7 @@ def test_grammar_comes_before_temperature_and_top_k() -> None:
 def test_guidance_comes_before_the_grammar() -> None:
     """Mutant: guidance on masked logits is infinity minus infinity."""
     logits = torch.randn(2, 3, 8, dtype=torch.float64)
-    rules, at = Grammar.of(LINES, torch.device("cpu")), torch.arange(3)[None]
+    rules, at = Grammar.of(LINES, logits), torch.arange(3)[None]
     from paceline.core import Pass
 
     right = rules(guided.combine(Pass(logits), 3.0).logits, at)
