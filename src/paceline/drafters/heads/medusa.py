@@ -37,8 +37,8 @@ class MedusaConfig:
 class MedusaNet(nn.Module):
     """h + silu(W_k h) for every head k, W_k starting at zero: K (H² + H V) parameters with vocabulary matrices.
 
-    Without them the sum is R_k h + silu(W_k h), R_k starting at one: through a frozen matrix for the next token, what
-    h says of that token could not be taken back, since silu never falls below -0.28. K 2 H² parameters.
+    Without them the sum is R_k h + silu(W_k h), R_k starting at one, which does before the target's matrix what one of
+    the head's own would do: K 2 H² parameters.
     """
 
     def __init__(self, width: int, vocab: int, config: MedusaConfig) -> None:
