@@ -36,8 +36,8 @@ class Dice:
 
     def join(self, other: Dice) -> Dice:
         """The dice of both, these rows first."""
-        pairs = [(self.seed, other.seed), (self.position, other.position), (self.turn, other.turn)]
-        return Dice(*map(torch.cat, pairs), self.actor)
+        seed, position = torch.cat([self.seed, other.seed]), torch.cat([self.position, other.position])
+        return Dice(seed, position, torch.cat([self.turn, other.turn]), self.actor)
 
     def uniform(self, lane: int, ids: Tensor, *, shared: bool = False) -> Tensor:
         """[B, ..., n] float64 in (0, 1); one number an id. ids: [n], or [B, ..., n] int64.
