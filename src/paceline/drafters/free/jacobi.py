@@ -15,7 +15,7 @@ from paceline.clock import Clock, silent
 from paceline.core import Context, Coupling, Draft, Drafter, Needs, Rule, Target, TargetSession, Verdict
 from paceline.couplings import COUPLINGS, Gumbel, Maximal
 from paceline.dice import Dice
-from paceline.drafters.free.jacobi_starts import STARTS, Start, View, begin
+from paceline.drafters.free.jacobi_starts import STARTS, Sibling, Start, View, begin
 from paceline.drafters.free.none import NoDraft
 from paceline.errors import UsageError, unknown
 from paceline.law import Law, Point
@@ -40,30 +40,6 @@ METHODS: Mapping[str, Method] = MappingProxyType({
     "scd-exact": Method(None, "gumbel"),  # the race verifies too: tokens equal plain decoding with that seed
 })  # fmt: skip
 PLAIN = "ar"
-
-
-@dataclass(frozen=True, slots=True)
-class Sibling:
-    """Finished tokens of a neighbouring result as a free start: an edited prompt, other guidance, the next clip."""
-
-    tokens: tuple[tuple[int, ...], ...]  # one row a prompt, or one for all; offset 0 is the first generated token
-    seeds: tuple[int, ...]  # that each was drawn with
-
-    def __post_init__(self) -> None:
-        if not self.tokens or not all(self.tokens) or len(self.tokens) != len(self.seeds):
-            raise UsageError(
-                f"a sibling needs one row of tokens or more, and a seed for each; got rows of "
-                f"{[len(row) for row in self.tokens]} tokens and {len(self.seeds)} seeds"
-            )
-
-    def rows(self, count: int) -> tuple[Tensor, list[int]]:
-        """([count, S] tokens, -1 pads; seeds). Raises UsageError unless there is one row, or `count` of them."""
-        if len(self.tokens) not in (1, count):
-            raise UsageError(f"{len(self.tokens)} sibling rows for {count} prompts: give one for all, or one for each")
-        width = max(map(len, self.tokens))
-        padded = torch.tensor([[*row, *[-1] * (width - len(row))] for row in self.tokens])
-        each = count // len(self.tokens)
-        return padded.repeat(each, 1), list(self.seeds) * each
 
 
 @dataclass(frozen=True, slots=True)

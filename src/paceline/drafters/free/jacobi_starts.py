@@ -13,8 +13,33 @@ from torch import Tensor
 from paceline import law as laws
 from paceline.core import Coupling
 from paceline.dice import DRAW, Dice
+from paceline.errors import UsageError
 from paceline.law import Dense, Law, Point, Sparse
 from paceline.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """Finished tokens of a neighbouring result as a free start: an edited prompt, other guidance, the next clip."""
+
+    tokens: tuple[tuple[int, ...], ...]  # one row a prompt, or one for all; offset 0 is the first generated token
+    seeds: tuple[int, ...]  # that each was drawn with
+
+    def __post_init__(self) -> None:
+        if not self.tokens or not all(self.tokens) or len(self.tokens) != len(self.seeds):
+            raise UsageError(
+                f"a sibling needs one row of tokens or more, and a seed for each; got rows of "
+                f"{[len(row) for row in self.tokens]} tokens and {len(self.seeds)} seeds"
+            )
+
+    def rows(self, count: int) -> tuple[Tensor, list[int]]:
+        """([count, S] tokens, -1 pads; seeds). Raises UsageError unless there is one row, or `count` of them."""
+        if len(self.tokens) not in (1, count):
+            raise UsageError(f"{len(self.tokens)} sibling rows for {count} prompts: give one for all, or one for each")
+        width = max(map(len, self.tokens))
+        padded = torch.tensor([[*row, *[-1] * (width - len(row))] for row in self.tokens])
+        each = count // len(self.tokens)
+        return padded.repeat(each, 1), list(self.seeds) * each
 
 
 @dataclass(frozen=True, slots=True)
