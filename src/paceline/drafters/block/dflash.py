@@ -218,7 +218,7 @@ class DFlash:
         """[..., rows, H]; the anchor's embedding, then masks. anchor: [...] int64."""
         masks = self.net.mask
         if masks is None:
-            masks = self.shared.embed(torch.full((1,), self.config.mask_id, device=anchor.device))[0]
+            masks = self.shared.embed(torch.tensor(self.config.mask_id, device=anchor.device))
         wide = masks.expand(*anchor.shape, rows - 1, -1)
         return torch.cat([self.shared.embed(anchor)[..., None, :], wide], -2)
 

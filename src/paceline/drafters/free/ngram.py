@@ -36,7 +36,7 @@ def learn(answers: Iterable[Sequence[int]], order: int = ORDER, least: int = 1) 
     follows = dict[tuple[int, ...], int]()
     for context in sorted(table.counts, key=len):  # shorter ones first
         guess: Any = table.guess(context)
-        ids = tuple(START if token == "<start>" else token for token in context)
+        ids: tuple[Any, ...] = tuple(START if token == "<start>" else token for token in context)
         shorter = longest(follows, ids[1:], order) if ids else None
         seen_enough = len(ids) < 2 or table.counts[context].total() >= least
         if seen_enough and (shorter is None or follows[shorter] != guess):
