@@ -10,10 +10,19 @@ if TYPE_CHECKING:
     from paceline.bridge import custom_generate
     from paceline.loading import load_drafter
     from paceline.sampling import Sampling
-    from paceline.targets import load_target
+    from paceline.targets import load_target, load_visual
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "Sampling", "custom_generate", "generate", "load_drafter", "load_target", "stream"]
+__all__ = [
+    "Answer",
+    "Sampling",
+    "custom_generate",
+    "generate",
+    "load_drafter",
+    "load_target",
+    "load_visual",
+    "stream",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -25,6 +34,7 @@ def __getattr__(name: str) -> object:
         "generate": "answer",
         "load_drafter": "loading",
         "load_target": "targets",
+        "load_visual": "targets",
         "stream": "answer",
     }
     if name not in rooms:
