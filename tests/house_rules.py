@@ -24,7 +24,8 @@ FLOORS: tuple[frozenset[str], ...] = (
 STRANGERS = ({"targets", "drafters"},)  # never import each other, in either direction
 CORE = frozenset("law dice tree core couplings sampling clock conditioning answer bridge trace identity".split())
 MODEL_FAMILIES = frozenset(
-    "idefics3 smolvlm llava pixtral mistral3 internvl qwen qwen2 qwen3 gemma gemma3 llama janus lumina emu3 glm chameleon imagegpt".split()
+    "idefics3 smolvlm llava pixtral mistral3 internvl qwen qwen2 qwen3 gemma gemma3 llama "
+    "janus lumina emu3 glm chameleon imagegpt".split()
 )
 PAPERS = frozenset("eagle medusa hydra mtp pard dream dflash dspark sjd scd jacobi msd vispec lookup".split())
 PLAIN_WORDS = {"base", "none", "layers", "table", "guided", "visual", "text", "generic", "family", "synthetic"}
