@@ -54,7 +54,8 @@ def chances(target: Logits, temperature: float, length: int) -> dict[Any, float]
     law = Sampling(temperature=temperature).law
     found: dict[Any, float] = {}
     for word in itertools.product(range(VOCAB), repeat=length):
-        text, chance = list(PROMPT), 1.0
+        text: list[int] = list(PROMPT)
+        chance = 1.0
         for token in word:
             chance *= float(law(target(text)).dense(VOCAB)[token])
             text.append(token)
@@ -72,7 +73,7 @@ def sampler(run: Sampler, *, count: int = 6000, temperature: float = 0.6, seed: 
     generator = torch.Generator().manual_seed(seed)
 
     def word(length: int) -> tuple[int, ...]:
-        text = list(PROMPT)
+        text: list[int] = list(PROMPT)
         while len(text) < len(PROMPT) + length:
             more = [int(token) for token in run(target, draft, tuple(text), temperature, generator)]
             if not more or any(not 0 <= token < VOCAB for token in more):
@@ -112,7 +113,7 @@ def load_sampler(reference: str) -> Sampler:
             module = importlib.import_module(where)
     except ImportError as error:
         raise UsageError(f"--sampler {where}: {error}") from None
-    found = getattr(module, name, None)
+    found: Any = getattr(module, name, None)
     if not callable(found):
         raise UsageError(f"--sampler {where} has no function {name!r}")
     return found

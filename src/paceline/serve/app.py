@@ -10,7 +10,7 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("paceline.serve")
 READERS = 4  # threads that fetch and decode pictures
-Handler = Callable[["Request"], Awaitable["Response"]]
+Handler = Callable[["Request"], Awaitable[Any]]  # a Response, or any other ASGI application
 
 
 class Server:
@@ -63,7 +63,7 @@ class Server:
         return app
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+    async def _lifespan(self, _: FastAPI) -> AsyncGenerator[None]:
         yield
         await asyncio.get_running_loop().run_in_executor(None, self.engine.close, self.settings.grace_s)
         self.readers.shutdown(wait=False, cancel_futures=True)
@@ -110,15 +110,15 @@ class Server:
             "max_model_len": self.target.max_length, "sees": self.target.sees,
         }  # fmt: skip
 
-    async def chat(self, request: Request) -> Response:
+    async def chat(self, request: Request) -> Response | Events:
         """/v1/chat/completions."""
         return await self._answer(request, "chat.completion", asking.chat)
 
-    async def complete(self, request: Request) -> Response:
+    async def complete(self, request: Request) -> Response | Events:
         """/v1/completions."""
         return await self._answer(request, "text_completion", asking.completion)
 
-    async def _answer(self, request: Request, kind: str, read: Callable[..., Asked]) -> Response:
+    async def _answer(self, request: Request, kind: str, read: Callable[..., Asked]) -> Response | Events:
         from fastapi.responses import JSONResponse
 
         document = await self._body(request)

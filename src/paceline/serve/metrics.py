@@ -19,7 +19,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = CollectorRegistry()
-        label = {"labelnames": ["model_name"], "registry": self.registry}
+        label: dict[str, Any] = {"labelnames": ["model_name"], "registry": self.registry}
 
         def one(kind: Any, name: str, what: str, **more: Any) -> Any:
             return kind(name, what, **label, **more).labels(model_name=model)
@@ -33,7 +33,7 @@ class Metrics:
         self.generated = one(Counter, "vllm:generation_tokens", "Tokens emitted.")
         self.seconds = one(Histogram, "vllm:e2e_request_latency_seconds", "From submission to the last token.")
         self.wait = one(Histogram, "vllm:time_to_first_token_seconds", "From submission to the first token.")
-        names = {"labelnames": ["model_name", "position"], "registry": self.registry}
+        names: dict[str, Any] = {"labelnames": ["model_name", "position"], "registry": self.registry}
         by_position = Counter(
             "vllm:spec_decode_num_accepted_tokens_per_pos", "Accepted tokens at each depth of the draft.", **names
         )
