@@ -66,7 +66,8 @@ class Easel:
         """The result, what it took, and the comparison if there was one."""
         if self.hidden:
             return
-        if self.console.is_terminal and self.console.color_system in ("truecolor", "256"):
+        colours = self.console.is_terminal and self.console.color_system in ("truecolor", "256")
+        if colours and record["path"] is not None:
             from paceline.cli.preview import preview
 
             self.console.print(preview(_row(self.work.target.frames(painted.canvases[0].tokens))))
@@ -78,7 +79,8 @@ class Easel:
 
 
 def _summary(record: Mapping[str, Any]) -> Text:
-    paths = record["path"] if isinstance(record["path"], list) else [record["path"]]
+    told = record["path"] or "tokens only: this target has no decoder for its codes"
+    paths = told if isinstance(told, list) else [told]
     return Text.assemble(
         ", ".join(paths),
         (

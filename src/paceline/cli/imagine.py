@@ -78,7 +78,8 @@ def imagine(
     work = imagining.commission(model, prompt, batch, sampling, own["guidance"] if guidance is None else guidance)
     how = imagining.How(method, window, start, adaptive)
     how.build(work)  # a bad name or window fails here, before anything is drawn or written
-    place = imagining.place(out, prompt, model.layout, batch)
+    seen = imagining.decodes(model, needed=out is not None or frames is not None)
+    place = imagining.place(out, prompt, model.layout, batch) if seen else []
     easel = Easel(work, frames, scale, hidden=quiet or json)
     with easel.bar(method):
         painted = imagining.draw(work, how, easel.see)

@@ -53,6 +53,17 @@ def commission(model: Any, prompt: str, batch: int, sampling: Sampling, guidance
     return Commission(model, (prompt,) * batch, sampling, guidance)
 
 
+def decodes(model: Any, *, needed: bool) -> bool:
+    """Whether the target turns codes into pixels; else its tokens are the result. Raises UsageError if needed."""
+    try:
+        model.frames([-1] * model.layout.size)
+    except UsageError:
+        if needed:
+            raise
+        return False
+    return True
+
+
 def draw(work: Commission, how: How, watch: Callable[[Stroke], None] | None = None) -> Painting:
     """Draw it once."""
     return paint(work, *how.build(work), watch)
@@ -68,7 +79,7 @@ def document(work: Commission, how: How, painted: Painting, paths: Sequence[Path
         "layout": [work.target.layout.frames, work.target.layout.height, work.target.layout.width],
         "tokens": _one_or_all([row.tokens for row in rows]),
         **measures(painted),
-        "path": _one_or_all([str(path) for path in paths]),
+        "path": _one_or_all([str(path) for path in paths]) if paths else None,
         "settled_in": _one_or_all([row.settled_in for row in rows]),
         "phases_ms": {phase: 1000 * seconds / len(rows) for phase, seconds in painted.phases.items()},
     }  # fmt: skip
@@ -138,7 +149,7 @@ def place(out: Path | None, prompt: str, layout: Layout, batch: int) -> list[Pat
 
 def save(work: Commission, painted: Painting, paths: Sequence[Path], scale: int) -> Sequence[Path]:
     """Write each result, enlarged `scale` times without smoothing; each file appears whole or not at all."""
-    for row, path in zip(painted.canvases, paths, strict=True):
+    for row, path in zip(painted.canvases if paths else (), paths, strict=True):
         first, *rest = [enlarged(frame, scale) for frame in work.target.frames(row.tokens)]
         clip: dict[str, Any] = {"save_all": True, "append_images": rest, "duration": MILLISECONDS, "loop": 0}
         draft = path.with_name(f".{path.stem}.writing{path.suffix}")

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from paceline.cli import imagining
+from paceline.errors import UsageError
 from paceline.identity import Comparison
 from paceline.pictures.codebook import Codebook
 from paceline.train.architecture import TextConfig, build_language_model
@@ -104,6 +105,24 @@ def test_a_clip_is_a_gif(run: Run, target: Toy, monkeypatch: pytest.MonkeyPatch)
         assert clip.n_frames == 3  # type: ignore[attr-defined]
         assert clip.size == (12, 12)
     assert run("imagine", "--prompt", "a b", "-o", "a.png").code == 2
+
+
+def test_tokens_are_the_result_where_codes_cannot_be_decoded(
+    run: Run, target: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def frames(self: Toy, tokens: object) -> None:
+        raise UsageError("toy has no decoder for its codes")
+
+    monkeypatch.setattr(Toy, "frames", frames)
+    document = json.loads(run("imagine", "--prompt", "a b", "--json").out)
+    assert document["path"] is None
+    assert len(document["tokens"]) == 16
+    assert "tokens only" in run("imagine", "--prompt", "a b").err
+    for asked in (("-o", "a.png"), ("--frames", "rounds")):
+        told = run("imagine", "--prompt", "a b", *asked)
+        assert told.code == 2
+        assert "no decoder" in told.err
+    assert not list(Path().iterdir())
 
 
 def test_every_round_is_kept(run: Run, target: Toy) -> None:
