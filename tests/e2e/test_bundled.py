@@ -11,13 +11,9 @@ from typing import Any
 
 import pytest
 
-from paceline import zoo
 from paceline.cli.demo import PICTURE, PROMPT
 from unit.bench.test_run import KEYS
 
-pytestmark = pytest.mark.skipif(
-    "tiny-native" not in zoo.targets(), reason="the weights of tiny-native are not committed yet"
-)
 SIX = ("mmt", "seed", "science", "ocr", "chart", "math")
 
 

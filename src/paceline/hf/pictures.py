@@ -80,9 +80,7 @@ def _fetch(url: str) -> bytes:
     return data
 
 
-def decode_picture(
-    data: bytes, name: str, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS
-) -> Image.Image:
+def decode_picture(data: bytes, name: str, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """An RGB picture from the bytes of a file; `name` is what errors call it. Raises UsageError as `load_picture`."""
     if len(data) > max_bytes:
         raise UsageError(f"{name} has {len(data):,} bytes; the limit is {max_bytes:,}")
