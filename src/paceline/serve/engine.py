@@ -104,6 +104,7 @@ class Engine:
         self._plain = method("none")()
         self._waiting = deque[Job]()
         self._batches: dict[object, Batch] = {}
+        self._entering = False  # a job has left the queue and not joined its batch yet
         self._change = threading.Condition()
         self._open, self._alive = True, True
         self._thread = threading.Thread(target=self._run, name="paceline-engine", daemon=True)
@@ -128,8 +129,8 @@ class Engine:
 
     @property
     def running(self) -> int:
-        """Rows that are being decoded."""
-        return sum(len(batch.rows) for batch in self._batches.values())
+        """Rows that are being decoded, the one whose prompt is being read included."""
+        return sum(len(batch.rows) for batch in self._batches.values()) + self._entering
 
     @property
     def waiting(self) -> int:
@@ -162,6 +163,7 @@ class Engine:
                     self._change.wait_for(self._wanted, timeout=0.5)
                     refused = self._turned_away()
                     newcomer = self._next() if self._alive else None
+                    self._entering = newcomer is not None
                     ends = not self._alive
                 for job in refused:
                     self._tell(job, closing())
@@ -169,6 +171,7 @@ class Engine:
                     return
                 if newcomer is not None:
                     self._admit(newcomer)
+                    self._entering = False
                 for key in list(self._batches):
                     self._advance(key)
                 self.observer.load(self.running, len(self._waiting))

@@ -129,8 +129,8 @@ def test_all_means_what_can_be_loaded(
     monkeypatch.setattr("paceline.zoo.drafters", lambda name: {"small": shelf.lm})
     named = load_target(shelf.lm)
     named.name = "bundled"
-    assert [arm.name for arm in plan_of(named, ["all"], hf=False).drafters] == ["lookup", "small"]
-    assert [arm.name for arm in plan_of(target, ["all"], hf=False).drafters] == ["lookup"]
+    assert [arm.name for arm in plan_of(named, ["all"], hf=False).drafters] == ["lookup", "jacobi", "small"]
+    assert [arm.name for arm in plan_of(target, ["all"], hf=False).drafters] == ["lookup", "jacobi"]
 
 
 def test_what_was_left_out_is_recorded(target: Any) -> None:

@@ -49,7 +49,7 @@ def test_the_document(run: Run, shelf: Shelf, tmp_path: Path) -> None:
 def test_every_drafter_that_can_be_loaded(run: Run, shelf: Shelf) -> None:
     told = run("bench", "--target", shelf.target, "--tasks", "mmt", *SMALL, "--temperature", "0", "--no-hf", "--json")
     document = json.loads(told.out)
-    assert [row["drafter"] for row in document["rows"]] == ["none", "lookup"]
+    assert [row["drafter"] for row in document["rows"]] == ["none", "lookup", "jacobi"]
     assert {e["name"] for e in document["references"]} == {"oracle"}
     assert document["rows"][0]["speedup_vs_hf"] is None
 

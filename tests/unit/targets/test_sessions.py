@@ -209,8 +209,6 @@ def test_bad_asks_are_refused() -> None:
     target = load_target(made.model)
     with pytest.raises(UsageError, match=r"layers \[5, -1\].*0 \(embeddings\) to 4"):
         target.open([made.prompts()[1]], Needs((5, 2, -1)))
-    with pytest.raises(UsageError, match="scores"):
-        target.open([made.prompts()[1]], Needs(scores=True))
     with pytest.raises(UsageError, match=r"the prompt has 512 tokens; this model takes 1 to 511"):
         target.open([Prompt(torch.full((512,), 5))])
     with pytest.raises(UsageError, match="the prompt has 0 tokens"):
