@@ -31,10 +31,19 @@ def meta_of(target: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "batch": 1,
         "target_class": type(target.model).__name__,
-        "target_parameters": sum(weight.numel() for weight in target.model.parameters()),
+        "target_parameters": parameters(target.model),
         "dropped_settings": dict(getattr(target, "dropped", {})),  # the checkpoint's own, left out on both sides
         **settings,
     }
+
+
+def parameters(model: Any) -> int:
+    """Weights of a model; a head tied to the embeddings counts once, even where paceline laid out a copy of it."""
+    total = sum(weight.numel() for weight in model.parameters())
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    if head is None or not model.config.get_text_config(decoder=True).tie_word_embeddings:
+        return total
+    return total - (head.weight.numel() if head.weight is not model.get_input_embeddings().weight else 0)
 
 
 def command() -> str:

@@ -15,7 +15,7 @@ import torch
 from paceline.bench.arms import Ours, Unavailable
 from paceline.bench.benchmark import plan_of
 from paceline.bench.hf import Reference, small_model_of, untouched
-from paceline.bench.meta import meta_of
+from paceline.bench.meta import meta_of, parameters
 from paceline.bench.traffic import asks_of
 from paceline.loading import load_drafter
 from paceline.sampling import Sampling
@@ -121,6 +121,12 @@ def test_a_model_in_memory_is_copied(target: Any) -> None:
     copied = untouched(alone)
     assert copied is not alone.model
     assert torch.equal(copied.lm_head.weight, alone.model.lm_head.weight)
+
+
+def test_a_tied_head_counts_once(target: Any) -> None:
+    """Although the target holds a copy of it, laid out for few rows."""
+    assert target.model.get_output_embeddings().weight is not target.model.get_input_embeddings().weight
+    assert parameters(target.model) == parameters(untouched(target))
 
 
 def test_all_means_what_can_be_loaded(
