@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from paceline import law as laws
 from paceline.clock import Clock, silent
 from paceline.conditioning import Conditioner, Full, Rows
 from paceline.core import Context, Draft, Needs, Rule, Shared, TargetSession, Verdict
@@ -21,8 +20,7 @@ from paceline.drafters.heads.goals import Goals
 from paceline.drafters.layers import Angles, Attention, Block, Memory, SwiGLU, angles, built
 from paceline.drafters.lesson import Lesson, Loss
 from paceline.errors import UsageError
-from paceline.law import Law, Point
-from paceline.tree import Tree
+from paceline.law import Point
 
 OPENING, CROSS, CLOSING = 0, 1, 2  # layers of the memory
 
@@ -261,19 +259,18 @@ class DreamSession:
         with self.clock("condition"):
             rows = self.seen.rows(verdict)
             state = _taken(self._read(rows), (rows.count - 1)[:, None])
-        logits, growing = how.shared.head(state), Growing(how, self.memory, state, verdict)
+        logits, growing = how.shared.head(state)[:, 0], growth.Growing(self._guess, self.memory, state, verdict)
         if how.drawn and not isinstance(first := self.rule.law(logits), Point):
-            return self._chain(first, growing, verdict)
+            return growth.chain(
+                self.rule, first, lambda ids, level: self.rule.law(growing.after(ids, level)), how.depth, verdict.dice
+            )
         pick = growth.choice(self.rule, verdict.dice)
-        return Draft(*growth.grow(logits[:, 0], growing.step, pick, how.depth, how.width, how.nodes))
+        return Draft(*growth.grow(logits, growing.step, pick, how.depth, how.width, how.nodes))
 
-    def _chain(self, first: Law, growing: Growing, verdict: Verdict) -> Draft:
-        given = [first[:, 0]]
-        tokens = [self.rule.coupling.propose(given[0], 1, verdict.dice)]
-        for k in range(1, self.how.depth):
-            given.append(self.rule.law(growing.after(tokens[-1], k))[:, 0])
-            tokens.append(self.rule.coupling.propose(given[-1], 1, verdict.dice.ahead(k)))
-        return Draft.chain(torch.cat(tokens, 1), laws.stack([*given, given[-1]]))
+    def _guess(self, ids: Tensor, state: Tensor, position: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """[B, w, H] and [B, w, V]; one serial pass, see `growth.Read`."""
+        state = self.how.net(self.how.shared.embed(ids), state, position, mask, self.memory)
+        return state, self.how.shared.head(state)
 
     def keep(self, rows: Tensor) -> None:
         self.seen.keep(rows)
@@ -282,25 +279,3 @@ class DreamSession:
     def join(self, other: DreamSession) -> None:
         self.seen.join(other.seen)
         self.memory.join(other.memory)
-
-
-class Growing:
-    """One round's own passes: each reads the nodes of a level beside the states of their parents."""
-
-    def __init__(self, how: Dream, memory: Memory, state: Tensor, verdict: Verdict) -> None:
-        self.how, self.memory, self.state = how, memory, state
-        self.root = verdict.dice.position - 1  # of the last token emitted
-
-    def step(self, tokens: Tensor, came: Tensor, shape: Tree, start: int) -> Tensor:
-        """[B, w, V]; see `growth.grow`."""
-        return self._pass(tokens, _taken(self.state, came), shape.height, self.memory.lay(shape, start, behind=1))
-
-    def after(self, tokens: Tensor, level: int) -> Tensor:
-        """[B, 1, V]; behind a chain whose newest guess this is. tokens: [B, 1]."""
-        return self._pass(tokens, self.state, level, self.memory.lay(level + 1, level, behind=1))
-
-    def _pass(self, ids: Tensor, state: Tensor, level: int, mask: Tensor | None) -> Tensor:
-        position = (self.root + level)[:, None].expand_as(ids)
-        embedded = self.how.shared.embed(ids.clamp(min=0))
-        self.state = self.how.net(embedded, state, position, mask, self.memory)
-        return self.how.shared.head(self.state)

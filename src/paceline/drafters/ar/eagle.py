@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from paceline import law as laws
 from paceline.clock import Clock, silent
 from paceline.conditioning import Conditioner, Full, Rows
 from paceline.core import Context, Draft, Needs, Rule, Shared, TargetSession, Verdict
@@ -19,7 +18,7 @@ from paceline.drafters.ar import growth
 from paceline.drafters.layers import Attention, Memory, SwiGLU, angles, built
 from paceline.drafters.lesson import Lesson, Loss
 from paceline.errors import UsageError
-from paceline.law import Law, Point
+from paceline.law import Point
 from paceline.tree import Tree
 
 
@@ -281,22 +280,27 @@ class EagleSession:
         """A tree of `nodes` chosen guesses, or a chain of `depth` drawn ones."""
         with self.clock("condition"):
             state = self._catch_up(verdict)
-        logits = self.how.net.logits(state[:, 0], self.how.shared)
-        if self.how.drawn and not isinstance(first := self.rule.law(self._whole(logits)), Point):
-            return self._chain(state, first, verdict)
-        growing = Growing(self.how, self.memory, state, verdict)
-        tokens, shape = growth.grow(
-            logits, growing.step, self._pick(verdict), self.how.depth, self.how.width, self.how.nodes
+        how = self.how
+        logits, growing = (
+            how.net.logits(state[:, 0], how.shared),
+            growth.Growing(self._guess, self.memory, state, verdict),
         )
+        if how.drawn and not isinstance(first := self.rule.law(self._whole(logits)), Point):
+            return growth.chain(
+                self.rule, first, lambda ids, level: self.rule.law(self._whole(growing.after(ids, level))), how.depth,
+                verdict.dice,
+            )  # fmt: skip
+
+        def step(tokens: Tensor, came: Tensor, shape: Tree, start: int) -> Tensor:
+            return growing.step(self._spelled(tokens), came, shape, start)
+
+        tokens, shape = growth.grow(logits, step, self._pick(verdict), how.depth, how.width, how.nodes)
         return Draft(self._spelled(tokens), shape)
 
-    def _chain(self, state: Tensor, first: Law, verdict: Verdict) -> Draft:
-        growing, given = Growing(self.how, self.memory, state, verdict), [first]
-        tokens = [self.rule.coupling.propose(first, 1, verdict.dice)[:, 0]]
-        for k in range(1, self.how.depth):
-            given.append(self.rule.law(self._whole(growing.after(tokens[-1][:, None], k)[:, 0])))
-            tokens.append(self.rule.coupling.propose(given[-1], 1, verdict.dice.ahead(k))[:, 0])
-        return Draft.chain(torch.stack(tokens, 1), laws.stack([*given, given[-1]]))
+    def _guess(self, ids: Tensor, feature: Tensor, position: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """[B, w, H] and [B, w, Vd or V]; one serial pass, see `growth.Read`."""
+        state = self.how.net(self.how.shared.embed(ids), feature, position, mask, self.memory)
+        return state, self.how.net.logits(state, self.how.shared)
 
     def _pick(self, verdict: Verdict) -> growth.Pick:
         """Choosing among the draft vocabulary: laws and races are over the target's ids, steps count in the draft's."""
@@ -331,27 +335,3 @@ class EagleSession:
     def join(self, other: EagleSession) -> None:
         self.seen.join(other.seen)
         self.memory.join(other.memory)
-
-
-class Growing:
-    """One round's own passes: each reads the nodes of a level beside the states of their parents."""
-
-    def __init__(self, how: Eagle, memory: Memory, state: Tensor, verdict: Verdict) -> None:
-        self.how, self.memory, self.state = how, memory, state
-        self.root = verdict.dice.position - 1  # of the last token emitted
-
-    def step(self, tokens: Tensor, came: Tensor, shape: Tree, start: int) -> Tensor:
-        """[B, w, Vd]; see `growth.grow`. Tokens count in the draft vocabulary."""
-        ids = self.how.net.ids()
-        spelled = tokens.clamp(min=0) if ids is None else ids[tokens.clamp(min=0)]
-        feature = self.state.gather(1, came[..., None].expand(-1, -1, self.state.shape[2]))
-        return self._pass(spelled, feature, shape.height, self.memory.lay(shape, start, behind=1))
-
-    def after(self, tokens: Tensor, level: int) -> Tensor:
-        """[B, 1, Vd]; behind a chain whose newest guess this is. tokens: [B, 1], ids of the target."""
-        return self._pass(tokens, self.state, level, self.memory.lay(level + 1, level, behind=1))
-
-    def _pass(self, ids: Tensor, feature: Tensor, level: int, mask: Tensor | None) -> Tensor:
-        position = (self.root + level)[:, None].expand_as(ids)
-        self.state = self.how.net(self.how.shared.embed(ids), feature, position, mask, self.memory)
-        return self.how.net.logits(self.state, self.how.shared)

@@ -7,15 +7,52 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from paceline import law as laws
 from paceline import tree
-from paceline.core import Rule
+from paceline.core import Draft, Rule, Verdict
 from paceline.couplings import Gumbel
 from paceline.dice import RACE, Dice
-from paceline.law import Point
+from paceline.drafters.layers import Memory
+from paceline.law import Law, Point
 from paceline.tree import Tree
 
 Step = Callable[[Tensor, Tensor, Tree, int], Tensor]
 Pick = Callable[[Tensor, int, int], tuple[Tensor, Tensor]]
+Read = Callable[[Tensor, Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+
+
+class Growing:
+    """One round's own passes of a drafter that feeds itself: each reads nodes beside the states of their parents.
+
+    `read(ids [B, w], states [B, w, H], position [B, w], mask)` is one serial pass: states behind the ids, and logits.
+    """
+
+    def __init__(self, read: Read, memory: Memory, state: Tensor, verdict: Verdict) -> None:
+        self.read, self.memory, self.state = read, memory, state
+        self.root = verdict.dice.position - 1  # of the last token emitted
+
+    def step(self, ids: Tensor, came: Tensor, shape: Tree, start: int) -> Tensor:
+        """[B, w, V]; see `grow`."""
+        above = self.state.gather(1, came[..., None].expand(-1, -1, self.state.shape[2]))
+        return self._pass(ids, above, shape.height, self.memory.lay(shape, start, behind=1))
+
+    def after(self, ids: Tensor, level: int) -> Tensor:
+        """[B, V]; behind a chain whose newest guess this is. ids: [B, 1]."""
+        return self._pass(ids, self.state, level, self.memory.lay(level + 1, level, behind=1))[:, 0]
+
+    def _pass(self, ids: Tensor, state: Tensor, level: int, mask: Tensor | None) -> Tensor:
+        position = (self.root + level)[:, None].expand_as(ids)
+        self.state, logits = self.read(ids.clamp(min=0), state, position, mask)
+        return logits
+
+
+def chain(rule: Rule, first: Law, after: Callable[[Tensor, int], Law], depth: int, dice: Dice) -> Draft:
+    """`depth` drawn guesses, [B, depth]. first: [B]; after(newest guess [B, 1], its level): the law behind it, [B]."""
+    given, tokens = [first], [rule.coupling.propose(first, 1, dice)]
+    for level in range(1, depth):
+        given.append(after(tokens[-1], level))
+        tokens.append(rule.coupling.propose(given[-1], 1, dice.ahead(level)))
+    return Draft.chain(torch.cat(tokens, 1), laws.stack([*given, given[-1]]))
 
 
 def grow(root: Tensor, step: Step, pick: Pick, depth: int, width: int, nodes: int) -> tuple[Tensor, Tree]:

@@ -71,7 +71,7 @@ def rounds(drafter: Any, target: TableTarget = TARGET, truth: Tensor = TRUTH) ->
     told, heard, free = Told(truth), list[Tensor](), Sampling(temperature=1)
 
     def law(logits: Tensor) -> Law:
-        heard.append(logits.clone())
+        heard.append(logits.clone().view(len(logits), -1, logits.shape[-1]))
         return free.law(logits)
 
     rule = Rule(law, told)
